@@ -141,9 +141,11 @@ class FailureExplainer:
         self._note_filters(failure, known, others, near | (len(known) == 1), gaps, asks=asks)
         suitable = ~known.offered & (query.with_all(others).counts() == 0)
         if judging.is_exact and not asks:
-            leave_open(query, suitable, gaps)
-        elif judging.is_exact and self._rereads and judging.read_again(suitable):
-            query = judging.failed()
+            leave_open(query, suitable | judging.doubtful, gaps)
+        elif asks and self._rereads:
+            again = judging.doubtful | (suitable if judging.is_exact else known.none())
+            if again.any() and judging.read_again(again):
+                query = judging.failed()
         if queries and judging.unjudged:
             if asks:
                 Asking(known, failure, queries[0], self._answers, gaps).ask(judging.unjudged, query)

@@ -1,6 +1,6 @@
 """Which hosts fail a query: by the mirror, and by Placement where trees or numbered groups decide."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 
 import numpy as np
@@ -16,8 +16,8 @@ from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
 
-#: Compute nodes that are read for one explanation, and queries that are sent.
-MOST_READ = 16
+#: Compute nodes of one kind that are read for one explanation, and queries that are sent.
+MOST_READ = 48
 MOST_QUESTIONS = 16
 
 
@@ -60,12 +60,20 @@ class MirrorJudging:
         """Whether the mirror shows what nodes have, for the first query."""
         return self._judges[0] is not None
 
+    @property
+    def doubtful(self) -> np.ndarray:
+        """Which hosts may fail an amount by unit limits that are not known, as of the last judgement."""
+        return np.any(
+            [judge.doubtful for judge in self._judges if judge is not None] or [self._known.none()], 0
+        )
+
     def failed(self) -> FailedConstraints:
         """Return what hosts fail of the query that they fail least of."""
         found = []
         for judge, parts in zip(self._judges, self._queries, strict=True):
             failed = FailedConstraints(len(self._known))
             if judge is not None:
+                judge.doubtful[:] = False
                 for part in filter(judge.can_judge, parts):
                     judge.judge(part, failed)
                 self._note_unknown(judge.unknown, parts, failed)
@@ -74,7 +82,7 @@ class MirrorJudging:
         return reduce(FailedConstraints.or_easier, found) if found else FailedConstraints(len(self._known))
 
     def read_again(self, hosts: np.ndarray) -> bool:
-        """Read some hosts that Placement has not offered although the mirror shows nothing against them.
+        """Read some hosts: of unknown limits, or not offered although the mirror shows nothing against them.
 
         The mirror is older than Placement's answer, by a claim of another scheduler for one.
 
@@ -104,19 +112,19 @@ class MirrorJudging:
         if nodes is None:
             return None
         uuids = [row.uuid for row in self._known.table.rows]
-        at = nodes.rows(uuids)
-        if len(nodes):
-            at[(at >= 0) & nodes.gone[at]] = -1
-        absent = self._known.uuids(at < 0)
-        if 0 < len(absent) <= MOST_READ:
+        at = _known_rows(nodes, uuids)
+        full = set(self._mirror.full_nodes)
+        absent = [uuid for uuid in self._known.uuids(at < 0) if uuid not in full]
+        if absent:
             if self._answers is None:
                 self._gaps.incomplete = True
-            elif states := self._answers.states(absent):
+            elif states := self._answers.states(absent[:MOST_READ]):
                 rows = range(len(nodes), len(nodes) + len(states))
                 nodes = nodes.with_more(states)
+                nodes.read_to[rows.start :] = 0.0
                 for row, state in zip(rows, states.values(), strict=True):
                     nodes.set_state(row, state)
-                at = nodes.rows(uuids)
+                at = _known_rows(nodes, uuids)
         return PlainJudge(nodes, at, self._known.charged, self._in_nova)
 
     def _in_nova(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
@@ -124,15 +132,27 @@ class MirrorJudging:
 
     def _note_unknown(self, unknown: np.ndarray, parts: Sequence[Part], failed: FailedConstraints) -> None:
         """Note hosts that the mirror has not: those without free memory, and those without a provider."""
-        full, row_of = self._known.none(), self._known.table.row_of_uuid
-        if unknown.any():
-            full[[row_of[uuid] for uuid in self._mirror.full_nodes if uuid in row_of]] = True
-            full &= unknown
+        full = self._with(self._mirror.full_nodes) & unknown
+        unread = self._with(self._mirror.unread_nodes) & unknown
         for part in parts:
             if part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] == "MEMORY_MB":
                 failed.add(part.constraint, full)
-        failed.add(UNKNOWN, full)
-        failed.add(Constraint("a resource provider in Placement", ConstraintKind.PROVIDER), unknown & ~full)
+        failed.add(UNKNOWN, full | unread)
+        missing = Constraint("a resource provider in Placement", ConstraintKind.PROVIDER)
+        failed.add(missing, unknown & ~full & ~unread)
+
+    def _with(self, uuids: Collection[str]) -> np.ndarray:
+        found, row_of = self._known.none(), self._known.table.row_of_uuid
+        found[[row_of[uuid] for uuid in uuids if uuid in row_of]] = True
+        return found
+
+
+def _known_rows(nodes: Nodes, uuids: Sequence[str]) -> np.ndarray:
+    """Return the row of each node, -1 for one that is gone, or was not read yet; int64, shape (uuids,)."""
+    at = nodes.rows(uuids)
+    if len(nodes):
+        at[(at >= 0) & (nodes.gone[at] | np.isinf(nodes.read_to[at]))] = -1
+    return at
 
 
 def _unjudged(judge: PlainJudge | None, parts: Sequence[Part]) -> list[Part]:

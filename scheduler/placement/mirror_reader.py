@@ -31,6 +31,9 @@ READ_SINGLY = 30
 READ_SHARE = 0.01
 READ_FULL = 10
 
+# MiB that a node with a min_unit or step_size of memory gives to one instance, unless these are unusual.
+USUAL_MEMORY = 1024
+
 # Seconds for which nodes are read one by one in a round.
 READ_TIME = 20.0
 
@@ -68,7 +71,8 @@ class MirrorReader:
         self.unread: dict[str, int] = {}
         self.list_seconds = 0.0
         self._wide_at = float("-inf")
-        self._left_out: dict[str, int] = {}  # nodes without free memory that are not known
+        self._left_out: dict[str, int] = {}  # nodes that are not known, without free memory or with limits
+        self._limited: frozenset[str] = frozenset()
         self._warn = RateLimitedLogger(LOG, 3600.0, known.clock)
 
     @property
@@ -79,7 +83,12 @@ class MirrorReader:
     @property
     def full_nodes(self) -> frozenset[str]:
         """The nodes without free memory that are not known."""
-        return frozenset(self._left_out)
+        return frozenset(self._left_out) - self._limited
+
+    @property
+    def limited_nodes(self) -> list[str]:
+        """The nodes that are not known since their limits refuse one MiB, though they have free memory."""
+        return [uuid for uuid in self._left_out if uuid in self._limited]
 
     @property
     def list_path(self) -> str:
@@ -114,6 +123,10 @@ class MirrorReader:
         else:
             self._follow(reading, listed, roots)
         self.trees.update(listed, complete=not self._aggregates())
+
+    def read_limited(self) -> None:
+        """Read the nodes one by one whose limits refuse one MiB; raises as ``run_round``."""
+        self._read_nodes(self.limited_nodes)
 
     def read_only(self, nodes: Collection[str]) -> None:
         """Read these nodes one by one, in place of a round; raises as that."""
@@ -163,12 +176,16 @@ class MirrorReader:
 
     def _note_absent(self, absent: Mapping[str, int]) -> None:
         """Note which nodes the wide answer lacks although they have free memory, and which others."""
-        free: set[str] = set()
-        if absent:
-            path = list_path({"MEMORY_MB": 1}, member_of=self._aggregates() or ())
-            free = {one.uuid for one in read_list(self._client, path)}
+        free = self._with_free(1) if absent else frozenset()
         self.unread = {uuid: one for uuid, one in absent.items() if uuid in free}
-        self._left_out = {uuid: one for uuid, one in absent.items() if uuid not in free}
+        left_out = {uuid: one for uuid, one in absent.items() if uuid not in free}
+        self._limited = self._with_free(USUAL_MEMORY) & left_out.keys() if left_out else frozenset()
+        # those that have free memory are read first
+        self._left_out = dict(sorted(left_out.items(), key=lambda one: one[0] not in self._limited))
+
+    def _with_free(self, memory_mb: int) -> frozenset[str]:
+        path = list_path({"MEMORY_MB": memory_mb}, member_of=self._aggregates() or ())
+        return frozenset(one.uuid for one in read_list(self._client, path))
 
     def _report_cut(self, named: int) -> None:
         """Warn if the wide answer was cut: a node with free memory is not in it, and has not changed."""

@@ -145,6 +145,11 @@ class CandidateMirror:
         """The nodes without free memory that are not mirrored."""
         return self._reader.full_nodes
 
+    @property
+    def unread_nodes(self) -> Collection[str]:
+        """The nodes with free memory that are not mirrored yet."""
+        return [*self._reader.unread, *self._reader.limited_nodes]
+
     def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
         """Return what checks the nodes that are chosen from an answer before they are claimed."""
         return WinnerCheck(self.known, self._client, answer, context)
@@ -253,6 +258,8 @@ class CandidateMirror:
         self._run_round()
         while self._reader.unread:
             self._run_round()
+        while self._reader.limited_nodes:
+            self._reader.read_limited()
         self.limits.learn_all(self.known)
 
     def _run_round(self) -> float:

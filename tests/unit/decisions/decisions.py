@@ -32,7 +32,7 @@ NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "default zone")
 class NoMirror:
     """A mirror that has read no node."""
 
-    full_nodes = ()
+    full_nodes = unread_nodes = ()
     known = Mirror()
 
     def age(self):

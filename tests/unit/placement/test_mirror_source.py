@@ -348,10 +348,25 @@ def test_full_nodes_are_read_a_few_in_each_round(client, clock):
     for number in range(READ_FULL + 2):
         client.providers[f"f{number:02}"] = make_node(f"f{number:02}", used={"MEMORY_MB": 4096})
     mirror = Mirror(client, clock)
-    assert next_round(mirror)[1] == [EVERYTHING, WIDE, FREE, SHARERS]
+    assert next_round(mirror)[1] == [EVERYTHING, WIDE, FREE, FREE.replace("%3A1", "%3A1024"), SHARERS]
     assert found(mirror) == ["a", "b"]
     lengths = [len(next_round(mirror)[1]) for _ in range(3)]
     assert lengths == [READ_FULL * len(STATE) + 2, 2 * len(STATE) + 2, 2]
+
+
+def test_nodes_whose_limits_refuse_one_mib_are_not_full_and_are_read_before_those_that_are(client, clock):
+    for number in range(READ_FULL):
+        full_node(client, number)
+    steps = {"MEMORY_MB": {"total": 4096, "step_size": 512}}
+    client.providers["z"] = make_node("z", inventories=steps)
+    mirror = Mirror(client, clock)
+    next_round(mirror)
+    assert ("z" in mirror.full_nodes, list(mirror.unread_nodes)) == (False, ["z"])
+    next_round(mirror)
+    assert (list(mirror.unread_nodes), "z" in mirror.known) == ([], True)
+    alone = CandidateMirror(client, lambda: 5.0, clock)
+    alone.read()
+    assert "z" in alone.known
 
 
 def full_node(client, number):
