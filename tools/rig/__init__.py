@@ -4,8 +4,12 @@ command                the options that scenarios share
 servers                private RabbitMQ, MariaDB and PostgreSQL
 service                what runs in processes of its own
 placement, software    Placement in a process of its own; nova and Placement in an environment
+draw, wanted           clouds and requests by chance
 fleet, providers       hosts for nova's databases and for Placement
 instances              what is on the hosts before a load begins
+memory                 hosts as the host table of a scheduler
+drawn_cloud,           drawn hosts on a Placement that serves one cloud after the other
+refusing_cloud
 world                  a cloud by what is wanted of it: hosts, databases, Placement, bus, daemons, conductors
 parts, schedulers      how each part of a world is started
 cluster                the parts of a cluster: Galera, HAProxy, RabbitMQ, Placements and Keystone

@@ -75,9 +75,14 @@ def draw(rng: random.Random, cells: Sequence[Cell], kinds: Kinds = SMALL) -> Fle
     if chance("isolated", 0.3):
         fleet.aggregates.append(Aggregate("isolated", {f"trait:{ISOLATING}": "required"}, some(0.3)))
     if "instances" not in kinds.without:
-        there = [host for host in hosts for _ in range(rng.choice((0, 0, 1, 2)))]
+        there = [host for host in hosts for _ in range(_draw_number(rng, host.hardware))]
         fleet.placed = [Placed(random_uuid(rng), host, THERE, at) for at, host in enumerate(there)]
     return fleet
+
+
+def _draw_number(rng: random.Random, machine: Hardware) -> int:
+    """Return how many instances of the flavor ``THERE`` a host has; all of them have room."""
+    return min(rng.choice((0, 0, 1, 2)), (machine.memory_mb - machine.reserved_mb) // THERE.memory_mb)
 
 
 def _draw_machines(rng: random.Random, kinds: Kinds, count: int) -> Iterator[Hardware]:

@@ -20,7 +20,7 @@ import time
 from scheduler.decisions.document import Why
 from scheduler.decisions.words import failing_text
 from tools.rig import command
-from tools.rig.draw import SMALL, Kinds, draw, draw_request, read
+from tools.rig.draw import SMALL, Kinds, draw, draw_request, read, saved
 from tools.rig.load import random_uuid
 from tools.rig.placement import placement_of
 from tools.rig.refusing_cloud import FILTERS, RefusingCloud
@@ -49,14 +49,16 @@ class Removal:
 
 @dataclass
 class Report:
-    """What a run found: ``counts`` of what was compared, ``problems`` of what is false."""
+    """What a run found: ``counts`` of what was compared, ``problems`` of what is false, in which clouds."""
 
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    saved: list[str] = field(default_factory=list)
 
     def add(self, other: "Report") -> None:
         self.counts += other.counts
         self.problems += other.problems
+        self.saved += other.saved
 
 
 def run(
@@ -108,6 +110,7 @@ def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -
     report.counts[f"cause {cause.code if cause else None}"] += 1
 
     def found(text: str) -> None:
+        report.saved.append(saved(cloud.fleet, wanted))
         report.problems.append(
             f"{where}: {text}\n  {wanted}\n  {decision.queries}\n  "
             + "\n  ".join(failing_text(why, one) for one in why.failing)
@@ -234,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add(
         "--results", None, "a file of results by seed; clouds that it has are not run again", type=Path
     )
+    parser.add("--save", None, "a directory for clouds of false statements, as the suite has them", type=Path)
     options = parser.parse_args(arguments)
     total, end = Report(), time.monotonic() + options.minutes * 60
     kinds = Kinds((options.least, options.most))
@@ -254,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{count:7}  {name}")
     for problem in total.problems:
         print(f"FALSE {problem}")
+    for number, text in enumerate(total.saved if options.save else ()):
+        (options.save / f"{number}.json").write_text(text)
     return 1 if total.problems else 0
 
 
