@@ -9,7 +9,11 @@ from dataclasses import replace
 import json
 import random
 import sqlite3
+import uuid
 
+from keystoneauth1 import token_endpoint
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.session import Session
 import pytest
 
 from scheduler.errors import NoValidHost
@@ -17,6 +21,9 @@ from scheduler.manager import SchedulerManager
 from scheduler.parts import Outside, put_together
 from scheduler.placement import mirror_source
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.client import PlacementClient
+from scheduler.placement.mirror_source import CandidateMirror
+from scheduler.placement.plain_query import PlainQuery
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Notifications
 from tests.integration.changing_cloud import KINDS, ChangingCloud
@@ -25,6 +32,7 @@ from tools.rig.draw import draw_request
 from tools.rig.fleet import DISABLED, ZONES
 from tools.rig.load import random_uuid
 from tools.rig.placement import placement_of
+from tools.rig.providers import Provider, create_fleet, send
 from tools.rig.wanted import Wanted
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -318,3 +326,34 @@ def test_a_host_that_may_be_chosen_since_a_moment_ago_is_among_those_that_may_be
             scheduler.hosts.aggregate_store.reload()  # nova casts that an aggregate has changed
             assert allowed() == {*before, host.uuid}
             assert scheduler.from_mirror >= 2, "Placement was queried"
+
+
+def test_a_host_that_is_created_again_at_its_generation_is_not_taken_for_the_one_before(placement):
+    url, database = placement
+    node, avx = str(uuid.uuid4()), "HW_CPU_X86_AVX"
+    path = f"{url}/resource_providers/{node}"
+
+    def create(trait):
+        inventories = {"MEMORY_MB": {"total": 4096}}
+        create_fleet(url, [Provider(node, node, inventories, ["COMPUTE_NODE", trait])])
+        return send("get", path).json()["generation"]
+
+    def check():
+        answer = mirror.known.find(PlainQuery({"MEMORY_MB": 1024}, required=frozenset([avx])))
+        return mirror.check(answer, None)([node])
+
+    generation = create(avx)
+    make_older(database)
+    session = Session(auth=token_endpoint.Token(url, "admin"))
+    mirror = CandidateMirror(
+        PlacementClient(Adapter(session, service_type="placement", raise_exc=False)), lambda: 8.0
+    )
+    mirror.run_round()
+    assert check() == {}
+    assert send("delete", path).ok
+    assert create("HW_CPU_X86_MMX") == generation
+    try:
+        assert f"trait {avx} is missing" in check()[node]
+    finally:
+        send("delete", path)
+        session.session.close()
