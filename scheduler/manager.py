@@ -309,23 +309,16 @@ class SchedulerManager:
 
     # -- casts ----------------------------------------------------------------------------------------------
 
-    def update_aggregates(self, context: Any, aggregates: Any) -> None:
-        """Read the host aggregates: some (``objects.Aggregate``) were made or changed."""
+    def reread_aggregates(self) -> None:
+        """Read the host aggregates soon: some were made, changed or deleted."""
         self.hosts.aggregate_store.begin_reading()
 
-    def delete_aggregate(self, context: Any, aggregate: Any) -> None:
-        """Read the host aggregates: one (``objects.Aggregate``) was deleted."""
-        self.hosts.aggregate_store.begin_reading()
+    def reread_instances(self, uuids: Sequence[str]) -> None:
+        """Read the images of instances again: a host has them, perhaps among others."""
+        self.hosts.instances.reread_images(uuids)
 
-    def update_instance_info(self, context: Any, host_name: str, instance_info: Any) -> None:
-        """Note that a host has these instances (``objects.InstanceList``), perhaps among others."""
-        self.hosts.instances.reread_images(instance.uuid for instance in instance_info.objects)
-
-    def delete_instance_info(self, context: Any, host_name: str, instance_uuid: str) -> None:
-        """Note that an instance has left a host."""
-        self.hosts.instances.reread_images([instance_uuid])
-        self.hosts.pending.remove([instance_uuid])
-        self.stream.sharing.gone(instance_uuid)
-
-    def sync_instance_info(self, context: Any, host_name: str, instance_uuids: Sequence[str]) -> None:
-        """Do nothing: where instances are is read from the databases."""
+    def forget_instance(self, uuid: str) -> None:
+        """Note that an instance has left its host."""
+        self.hosts.instances.reread_images([uuid])
+        self.hosts.pending.remove([uuid])
+        self.stream.sharing.gone(uuid)

@@ -73,7 +73,7 @@ def make_server(
         made.topic = partition.topic
     made.rank = 1 + secrets.randbelow(server.PRIORITY_STEP - 1)
     made.outages = serving.outages
-    serving.parts.claims.on_event = made.activity.touch
+    serving.parts.claims.on_event = made.open_calls.touch
     return made
 
 
@@ -90,7 +90,7 @@ def make_explanations(
         waiting,
         complete=serving.decisions.completion.complete_now,
     )
-    return explain.build(conf, answering.transport, explainer)
+    return explain.build(conf, answering.bus, explainer)
 
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> ServiceState:

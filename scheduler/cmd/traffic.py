@@ -28,7 +28,7 @@ def traffic_counter(counters: Counters) -> Callable[[str], None]:
 
 def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:
     """Return the requests in progress, those among them that are being decided."""
-    return open_requests(answering.open_calls(), decisions, time.monotonic())
+    return open_requests(answering.listed(), decisions, time.monotonic())
 
 
 def with_traffic(
@@ -41,11 +41,13 @@ def with_traffic(
         state,
         broker=answering.connected,
         # requests that wait for the end of an outage do not count as a hang
-        stalled=max(state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.stalled()),
+        stalled=max(
+            state.stalled, 0.0 if state.gauges.get(catalogue.WAITING.name) else answering.open_calls.stalled()
+        ),
         requests=tuple(requests_in_progress(answering, decisions)),
         gauges=state.gauges
         | {
-            catalogue.IN_FLIGHT.name: answering.activity.in_flight,
-            catalogue.UNANSWERED.name: answering.unanswered,
+            catalogue.IN_FLIGHT.name: answering.open_calls.in_flight,
+            catalogue.UNANSWERED.name: len(answering.open_calls),
         },
     )

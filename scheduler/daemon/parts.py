@@ -35,10 +35,10 @@ class ServiceParts:
             wait_until_able(timeout), reset(), and at the end stop_claiming(), then stop(seconds_left).
         server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
             without a bound; stop(), after which nothing is consumed; wait(), which returns when all that was
-            consumed is answered; and transport.cleanup(), which closes the connections.
+            consumed is answered; and bus.close(), which closes the connections.
         periodics: ``periodics(conf, manager)`` returns the periodic work.
         explanations: ``explanations(conf, manager, server)`` builds the server that answers questions about
-            decisions, with start() and stop().
+            decisions, with start(), stop() and wait().
         read_state: ``read_state(manager, server)`` returns what metrics and health checks show, as far as
             both have started. It must not block.
         counters: What manager and server count into.

@@ -234,7 +234,7 @@ class Service:
             raise DatabaseAway(f"the API database could not be read within {limit:g} seconds")
 
     def _drain(self, timer: timeutils.StopWatch) -> None:
-        # oslo.messaging waits without a bound, so it waits in a thread that can be abandoned
+        # requests are waited for without a bound, in a thread that can be abandoned
         drain = threading.Thread(target=self._finish_requests, name="drain", daemon=True)
         drain.start()
         limit = timer.leftover()
@@ -255,11 +255,12 @@ class Service:
         self._server.wait()
         if questions.is_alive():
             questions.join()
-        self._server.transport.cleanup()
+        self._server.bus.close()
 
     def _stop_explanations(self) -> None:
         if self._explanations is not None:
             self._attempt(CANNOT_STOP_EXPLANATIONS, self._explanations.stop)
+            self._attempt(CANNOT_STOP_EXPLANATIONS, self._explanations.wait)
 
 
 def spare_the_collector() -> None:

@@ -6,17 +6,18 @@ from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
-import oslo_messaging as messaging
 
 from scheduler import conf as options
 from scheduler import errors
 from scheduler.conf.partitions import PREFIX, all_partitions
 from scheduler.router.proxy import Router, Unreachable
-from scheduler.rpc import calls, server, transport
+from scheduler.rpc.bus import Bus
+from scheduler.rpc.calls import Call
 from scheduler.rpc.client import BrokerAway, Client, Failure
-from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import VERSION
-from scheduler.rpc.errors import for_caller, of_failure
+from scheduler.rpc.errors import of_failure
+from scheduler.rpc.methods import VERSION, Method, Methods, Table
+from scheduler.rpc.server import Server
+from scheduler.rpc.transport import rpc_transport
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -41,8 +42,8 @@ class RouterService:
             raise errors.ConfigError(f"There is no partition to call: add a [{PREFIX}NAME]")
         conf.set_default("executor_thread_pool_size", MOST_AT_ONCE)
         self.conf = conf
-        self._bus = transport.rpc_transport(conf)
-        self._client = Client(self._bus, conf.berth.largest_message)
+        self._bus = Bus(rpc_transport(conf), conf.berth.largest_message)
+        self._client = Client(self._bus)
         self._router = Router(all_partitions(conf), self._client, lambda: conf.berth.outage_patience)
 
     def start(self) -> None:
@@ -72,55 +73,47 @@ class RouterService:
         self._router.presence.stop()
         self._client.stop()
 
-    def server(self) -> server.Server:
-        endpoint = Calls(self.conf, self._router)
-        made = server.make(self.conf, self._bus, [endpoint])
-        made.takes_casts = False
-        endpoint.unanswered = lambda: made.unanswered
+    def server(self) -> Server:
+        """Return the server that routes calls, not started."""
+        calls = Calls(self.conf, self._router)
+        table: Table = {
+            (None, "select_destinations"): Method(VERSION, calls.select_destinations, reads=False)
+        }
+        made = Server(self.conf, self._bus, Methods(table))
+        calls.unanswered = lambda: len(made.open_calls)
         # the watchdog takes a router for stuck whose threads all wait, and hear nothing
-        self._router.on_sign = made.activity.touch
+        self._router.on_sign = made.open_calls.touch
         return made
 
 
 class Calls:
-    """The methods that a router takes. Arguments and replies are as they are on the wire."""
-
-    target = messaging.Target(version=VERSION)
+    """What a router does with calls. Arguments and replies are as they are on the wire."""
 
     def __init__(self, conf: cfg.ConfigOpts, router: Router) -> None:
         self._conf = conf
         self._router = router
         self.unanswered: Callable[[], int] = lambda: 0
 
-    def select_destinations(self, context: dict[str, Any], **arguments: Any) -> Any:
-        """Return what a partition replies."""
-        RequestContext.from_dict(context).update_store()
-        current = calls.CURRENT.get()
-        try:
-            try:
-                return self._reply(context, arguments, current)
-            except Exception as error:  # noqa: BLE001 - sent in a form that callers can read
-                raise for_caller(error) from None
-        except Exception:  # noqa: BLE001 - oslo.messaging sends it and logs nothing
-            raise messaging.ExpectedException from None
+    def select_destinations(self, call: Call, /, **arguments: Any) -> Any:
+        """Return what a partition replies.
 
-    def _reply(self, context: dict[str, Any], arguments: dict[str, Any], current: calls.Call | None) -> Any:
+        Raises:
+            RemoteError: A partition has replied an error.
+            ReturnedToBroker: The broker is unavailable.
+        """
         if self.unanswered() > MOST_IN_FLIGHT:
             raise errors.RouterBusy(MOST_IN_FLIGHT)
-        message = {"method": "select_destinations", "args": arguments, "version": VERSION}
-        message |= {f"_context_{key}": value for key, value in context.items()}
+        message: dict[str, Any] = {"method": "select_destinations", "args": arguments, "version": VERSION}
+        message |= {f"_context_{key}": value for key, value in call.frame.context.items()}
         now = time.monotonic()
-        waited = max(0.0, now - current.received) if current else 0.0
-        again = current is not None and calls.caller_may_have_left(current, now)
+        patience = options.caller_patience(self._conf) - max(0.0, now - call.received)
         try:
-            reply = self._router.reply_to(message, options.caller_patience(self._conf) - waited, again=again)
+            reply = self._router.reply_to(message, patience, again=call.may_have_left(now))
         except Unreachable as error:
             LOG.warning("No host found, and partitions did not answer: %s", error)
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
-            if current is not None and current.can_be_requeued:
-                raise calls.Requeued(str(error)) from error
-            raise
+            raise errors.ReturnedToBroker(str(error)) from error
         if isinstance(reply, Failure):
             raise of_failure(*reply)
         return reply

@@ -1,18 +1,43 @@
-"""The RPC interface of the scheduler on the message bus.
+"""The RPC interface of the scheduler on the message bus: the life of a call.
 
 ::
 
-    transport ── server ── serializer ── scheduler_endpoint ── manager
-                   │        (context,     (endpoints, checks)
-               heartbeats    objects)
+    consumer ──▶ server.serve ──▶ methods ──▶ scheduler_endpoint ──▶ manager
+    receives     │                 a value: a result, an error, or neither
+       ▲         ▼
+       │      the reply, confirmed by the broker (bus)
+       │         │
+       └─────────┴── calls.ENDS: what becomes of the message and of the claims
 
-``amqp`` acknowledges a request after its reply, and confirms replies; ``calls`` says what becomes of its
-message and its claims. ``dispatcher`` sees to it that each request gets a reply. ``reply_queues`` has the
-requests whose reply queue is missing, and ``dropped_calls`` counts those whose callers have left.
-``open_calls`` says what calls wait for that are not answered yet. ``activity`` says whether the threads of a
-server are stuck or dead. A router calls schedulers by ``client``. ``broker_errors`` says what to do if the
-broker refuses the server. ``errors`` turns exceptions into what callers can read. ``notifications`` are sent
-by a thread of their own, and ``payloads`` makes their bodies. ``explain`` sends and answers questions about
-decisions, on a topic of its own; commands ask them by ``command_transport``. oslo.messaging does the
-messaging itself (spec: wire-and-config 1, 2, 4, 5).
+    open_calls   all calls that are not answered: heartbeats, replies that nobody reads, what waits for what
+
+==============================================  ==================  =========================
+how a run ends (``calls.Event``)                the message         the claims
+==============================================  ==================  =========================
+the reply is confirmed                          is acknowledged     are kept
+an error is replied                             is acknowledged     were released before that
+the reply is not confirmed                      is requeued         are left to the next run
+nobody reads the reply queue                    waits for a minute  are held, then released
+the broker never takes the reply                is acknowledged     are released
+the process stops, or another one can decide    is requeued         were released before that
+the channel was lost                            comes again         are left to the next run
+==============================================  ==================  =========================
+
+State is in four places: the broker has the call until it is acknowledged, Placement the claim and its
+generation, nova whether a caller waits, and memory what is open.
+
+- consumer: reads and acknowledges; its thread alone touches the channel. ``backlog``: which calls have waited
+- wire, serializer, context: requests and replies as they are sent
+- calls: the states of a call, and its ends
+- server: threads, and the whole life of a call
+- methods: by name what is called, and what callers get for errors; ``errors``
+- scheduler_endpoint, checks: nova's methods and their arguments
+- open_calls: the one store of open calls, and one round that looks at it
+- bus: sends until the broker has confirmed it. ``transport``: which bus; ``broker_errors``: what it refuses
+- library: all that is private in oslo.messaging
+- explain, command_transport: questions about decisions, and their transport
+- notifications, payloads: what nova-scheduler announces
+- client: calls of a router to schedulers
+
+(spec: wire-and-config 1, 2, 4, 5)
 """

@@ -1,19 +1,10 @@
 """The life of a call: received, run, replied to, and what becomes of its message and its claims at the end.
 
-::
-
-    received ──▶ waits for a thread ──▶ runs ──▶ replies ──▶ over
-                        │                 │         │
-                        │                 │         └──▶ waits for its reply queue ──▶ over
-                        └─────────────────┴──▶ over: requeued
-
 Until a call is acknowledged the broker holds the only durable record of it. What it claimed is kept if its
 caller can know of it, and released otherwise. ``ENDS`` has one row for each way in which a run can end, and
 ``server`` does what the row says.
 """
 
-from collections.abc import Callable
-from contextvars import ContextVar
 from enum import Enum
 import math
 from typing import NamedTuple, Protocol
@@ -21,25 +12,9 @@ from typing import NamedTuple, Protocol
 from oslo_log import log as logging
 
 from scheduler.request.past import SOON, Past
+from scheduler.rpc.wire import NOTHING, Frame
 
 LOG = logging.getLogger(f"nova.{__name__}")
-
-
-class Received(Protocol):
-    """What is asked of a call that was received, here or in ``amqp.message``."""
-
-    @property
-    def past(self) -> Past:
-        """Whether it may have been run before."""
-
-    @property
-    def received(self) -> float:
-        """When it was received."""
-
-
-def caller_may_have_left(call: Received, now: float) -> bool:
-    """Return whether the caller of a call may have left; the scheduler that runs it next has to check."""
-    return bool(call.past) or now > call.received + SOON
 
 
 class State(Enum):
@@ -47,7 +22,8 @@ class State(Enum):
 
     WAITS_FOR_THREAD = "waits for a thread"
     RUNS = "runs"
-    WAITS_FOR_REPLY_QUEUE = "waits for its reply queue"
+    REPLIES = "its reply is sent"
+    WAITS_FOR_READER = "waits until its reply queue is read"
     OVER = "over"
 
 
@@ -56,13 +32,14 @@ class Fate(Enum):
 
     ACKNOWLEDGE = "acknowledge"
     REQUEUE = "requeue"
-    WAIT = "wait"
+    WAIT = "wait until the reply queue is read"
 
 
 class Claims(Enum):
     """What becomes of the claims of the run."""
 
     KEEP = "keep"
+    HOLD = "hold until the end of the call"
     LEAVE = "leave to the next run of the message"
     RELEASE = "release"
     DOUBT = "leave them in doubt: find out later whether they are needed"
@@ -75,13 +52,15 @@ class Event(Enum):
     FAILED = "it has no result; an error follows, or the call is requeued"
     POISON = "it seems to end the processes that run it, and was answered with an error"
     NOT_BEGUN = "this process stops, or cannot decide, or the channel is lost already"
-    NO_CALLER = "its reply queue is missing, and it was not run"
+    NO_CALLER = "nobody reads its reply queue, and it was not run"
     COUNTED = "it was delivered before, and is in its queue once more with the number of its runs"
     RETURNED = "this process stops, or cannot decide while another one may"
     LOST = "its channel was lost while it ran"
     UNCONFIRMED = "the reply was sent, and not confirmed"
     UNKNOWN = "the same, and the call is not delivered again: it was acknowledged as overdue"
-    CALLER_GONE = "its reply queue is missing, after the run"
+    UNREAD = "nobody reads its reply queue, after the run"
+    UNSENT = "the same, and this process stops"
+    CALLER_GONE = "nobody has read its reply queue for long"
     UNDELIVERABLE = "the broker does not take the reply, and never will"
 
 
@@ -113,8 +92,11 @@ ENDS = {
     Event.UNCONFIRMED: End(Fate.REQUEUE, Claims.LEAVE),
     # No other run finds them.
     Event.UNKNOWN: End(Fate.ACKNOWLEDGE, Claims.DOUBT),
-    # Claims would stay that no caller knows of. The queue may come back, while its caller connects elsewhere.
-    Event.CALLER_GONE: End(Fate.WAIT, Claims.RELEASE),
+    # The caller may connect elsewhere, and gets the same reply then.
+    Event.UNREAD: End(Fate.WAIT, Claims.HOLD),
+    Event.UNSENT: End(Fate.REQUEUE, Claims.LEAVE),
+    # Claims would stay that no caller knows of.
+    Event.CALLER_GONE: End(Fate.ACKNOWLEDGE, Claims.RELEASE),
     # The same reply would be tried, and the hosts claimed, until the message is poison.
     Event.UNDELIVERABLE: End(Fate.ACKNOWLEDGE, Claims.RELEASE),
 }
@@ -133,78 +115,90 @@ class Held(Protocol):
         """Find out later whether it is needed: nobody knows whether the reply was delivered."""
 
 
-class NotAnswered(BaseException):
-    """The call is not answered here.
+class Delivery(Protocol):
+    """The message on the channel from which it was received; as ``consumer.Delivery``."""
 
-    No handler of errors may answer it, so it is no ``Exception``.
-    """
+    is_redelivery: bool
+    runs: int
 
-    event: Event
+    @property
+    def is_acknowledged(self) -> bool:
+        """Whether it cannot be returned any more."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether its channel is still open."""
 
-class Lost(NotAnswered):
-    """The broker has the message again, as its channel was lost: its next run answers it."""
+    @property
+    def outranked(self) -> bool:
+        """Whether another scheduler is likely to get it if it is returned."""
 
-    event = Event.LOST
+    def acknowledge(self) -> None:
+        """Let the broker forget it."""
 
+    def requeue(self) -> None:
+        """Let the broker deliver it once more."""
 
-class Requeued(NotAnswered):
-    """The message is to be delivered once more instead of being answered now."""
-
-    event = Event.RETURNED
-
-
-def _new() -> Past:
-    return Past.NONE
-
-
-def _no() -> bool:
-    return False
+    def publish_again(self) -> bool:
+        """Do that with the number of its runs; return whether it could be done."""
 
 
 class Call:
-    """A call that is being answered. One thread uses it.
+    """A call from its receipt to its end. One thread uses it at a time, but for what it shows.
 
     Attributes:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         received: When it was received, in seconds of ``time.monotonic``; infinity: right now.
+        frame: What was received.
+        delivery: The message; None outside of a server.
+        state: Where it is.
+        replying_since: When its reply began to be sent; 0 before that.
+        reply: Its reply, as it is sent; None before that.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
 
     def __init__(
         self,
-        message_id: str = "",
+        frame: Frame = NOTHING,
+        delivery: Delivery | None = None,
         received: float = math.inf,
-        past: Callable[[], Past] = _new,
-        can_be_requeued: Callable[[], bool] = _no,
-        outranked: Callable[[], bool] = _no,
+        past: Past = Past.NONE,
     ) -> None:
-        """Begin with nothing that depends on the reply.
-
-        Args:
-            past: Returns the past of its message, which may get one while the call runs.
-            can_be_requeued: Returns whether the broker delivers it once more if it is returned.
-            outranked: Returns whether that is likely to be to another scheduler.
-        """
-        self.message_id, self.received = message_id, received
-        self._past, self._can_be_requeued, self._outranked = past, can_be_requeued, outranked
+        """Begin with nothing that depends on the reply."""
+        self.frame, self.delivery, self.received = frame, delivery, received
+        self.message_id = frame.identity
+        self.state = State.WAITS_FOR_THREAD
+        self.replying_since = 0.0
+        self.reply: dict[str, str] | None = None
         self.dropped = ""
+        self._past = past
         self._held: list[Held] = []
 
     @property
     def past(self) -> Past:
-        """Whether it may have been run before, or its caller may have left."""
-        return self._past()
+        """Whether it may have been run before, or its caller may have left: also while it runs."""
+        if not self._past and self.is_lost:
+            self._past = Past.LOST
+        return self._past
+
+    def may_have_left(self, now: float) -> bool:
+        """Return whether the caller may have left; the scheduler that runs the call next has to check."""
+        return bool(self.past) or now > self.received + SOON
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the broker has it again, since the connection was lost: it is delivered once more."""
+        return self.can_be_requeued and not (self.delivery and self.delivery.is_current)
 
     @property
     def can_be_requeued(self) -> bool:
-        """Whether it may be returned to the broker, for another scheduler."""
-        return self._can_be_requeued()
+        """Whether it is delivered again if it is returned: it was not acknowledged, not even as overdue."""
+        return self.delivery is not None and not self.delivery.is_acknowledged
 
     @property
     def outranked(self) -> bool:
         """Whether it was received with a higher priority than its scheduler has now, and may be returned."""
-        return self._outranked() and self.can_be_requeued
+        return self.can_be_requeued and bool(self.delivery and self.delivery.outranked)
 
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
@@ -212,8 +206,10 @@ class Call:
 
     def end_claims(self, event: Event) -> None:
         """Do with the claims what an event says, once. Never raises."""
-        held, self._held = self._held, []
         end = ENDS[event].claims
+        if end is Claims.HOLD:
+            return
+        held, self._held = self._held, []
         for each in held:
             try:
                 if end is Claims.KEEP:
@@ -230,9 +226,5 @@ class Call:
 
         The record of the decision has the call for as long as it is kept, and a message may be large.
         """
-        self._past = _new
-        self._can_be_requeued = self._outranked = _no
-
-
-CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)
-"""The call that the running thread answers; None outside of a server."""
+        self.state = State.OVER
+        self.frame, self.delivery, self.reply = NOTHING, None, None

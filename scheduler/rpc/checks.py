@@ -115,25 +115,16 @@ def text_list(value: object, name: str) -> list[str]:
     return value
 
 
-def aggregates(value: object) -> list[objects.Aggregate]:
-    """Return a list of aggregates, given a list, an AggregateList or one aggregate."""
-    found = [value] if isinstance(value, objects.Aggregate) else value
-    found = _require(found, (list, objects.AggregateList), "aggregates", "a list of aggregates")
-    return [aggregate(item) for item in found]
+def uuids_of_instances(value: object) -> list[str]:
+    """Return the UUIDs of an InstanceList as it is in a message: a compute sends all its instances in full.
 
-
-def aggregate(value: object) -> objects.Aggregate:
-    """Return an aggregate that has an id."""
-    found = _require(value, objects.Aggregate, "aggregate", "an Aggregate")
-    _ = found.id  # raises MissingField
-    return found
-
-
-def instances(value: object) -> objects.InstanceList:
-    """Return an InstanceList in which every instance has a UUID."""
-    found = _require(value, objects.InstanceList, "instance_info", "an InstanceList")
-    _ = [instance.uuid for instance in found]  # raises MissingField
-    return found
+    Raises:
+        InvalidRequest: It is none.
+    """
+    try:
+        return [text(one["nova_object.data"]["uuid"], "uuid") for one in value["nova_object.data"]["objects"]]  # type: ignore[index]
+    except (TypeError, LookupError):
+        raise _wrong_type("instance_info", "an InstanceList", value) from None
 
 
 def _require(value: object, kinds: type[T] | tuple[type[T], ...], name: str, wanted: str) -> T:

@@ -14,13 +14,12 @@ from typing import NamedTuple
 import uuid
 
 from oslo_log import log as logging
-import oslo_messaging as messaging
 from oslo_serialization import jsonutils
 
-from scheduler.rpc.amqp import library
-from scheduler.rpc.amqp.library import RabbitMessage
-from scheduler.rpc.amqp.message import DELIVERED_BEFORE
-from scheduler.rpc.amqp.publisher import BoundedPublisher
+from scheduler.rpc import library
+from scheduler.rpc.bus import Bus, NobodyReads
+from scheduler.rpc.consumer import DELIVERED_BEFORE
+from scheduler.rpc.library import RabbitMessage
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -40,7 +39,7 @@ RETRY_INTERVAL = 1.0
 SPARE = 16
 
 
-Task = Callable[[library.ConnectionContext], None]
+Task = Callable[[library.ReadingConnection], None]
 """What the thread that reads does on its connection."""
 
 
@@ -96,24 +95,18 @@ class _ReplyQueue:
 class Client:
     """Calls the schedulers of a topic. Any thread may use it, once it is started."""
 
-    def __init__(self, transport: messaging.Transport, largest_message: int) -> None:
-        """Call over a transport; nothing is connected to yet.
-
-        Args:
-            transport: What ``transport.rpc_transport`` returned, for RabbitMQ.
-            largest_message: Bytes of the largest message.
-        """
-        self._driver = library.driver_of(transport)
-        self._largest = largest_message
+    def __init__(self, bus: Bus) -> None:
+        """Call over a bus; nothing is connected to yet."""
+        self._bus = bus
         self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
-        self._connection: library.ConnectionContext | None = None
+        self._connection: library.ReadingConnection | None = None
 
     def start(self) -> None:
         """Connect to the broker, which is waited for, and begin to read replies."""
-        connection = self._connection = library.connection_to_read(self._driver)
+        connection = self._connection = self._bus.reader()
         self._make_queues(connection)
         thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
         thread.start()
@@ -154,11 +147,11 @@ class Client:
             "_msg_id": identity,
             "_reply_q": replies.name,
             "_timeout": max(2, int(patience.silence / 2)),
-            library.UNIQUE_ID: uuid.uuid4().hex,
+            "_unique_id": uuid.uuid4().hex,
         }
         try:
             self._send(topic, body, patience, again=again)
-        except messaging.MessageUndeliverable:
+        except NobodyReads:
             self._spare.put(replies)
             raise NoReply(f"there is no queue {topic}") from None
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, it may have been sent
@@ -171,14 +164,14 @@ class Client:
         return _reply_of(reply)
 
     def _send(self, topic: str, body: Mapping[str, object], patience: Patience, *, again: bool) -> None:
-        with library.connection_to_send(self._driver) as connection:
-            BoundedPublisher(connection, time.monotonic() + SEND_TIMEOUT, self._largest).send(
-                topic,
-                library.serialize_msg(dict(body)),
-                headers={DELIVERED_BEFORE: True} if again else {},
-                # what no scheduler takes in this time must not be found by one that starts later
-                expiration=min(patience),
-            )
+        self._bus.publish(
+            topic,
+            library.envelope_of(dict(body)),
+            time.monotonic() + SEND_TIMEOUT,
+            headers={DELIVERED_BEFORE: True} if again else {},
+            # what no scheduler takes in this time must not be found by one that starts later
+            expiration=min(patience),
+        )
 
     def _wait(
         self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]
@@ -230,7 +223,7 @@ class Client:
 
     # -- on the thread that reads ----------------------------------------------------------------------------
 
-    def _read(self, connection: library.ConnectionContext) -> None:
+    def _read(self, connection: library.ReadingConnection) -> None:
         while not self._stopped.is_set():
             self._do_tasks(connection)
             try:
@@ -241,7 +234,7 @@ class Client:
                 LOG.exception("Cannot read replies; trying again")
                 time.sleep(RETRY_INTERVAL)
 
-    def _do_tasks(self, connection: library.ConnectionContext) -> None:
+    def _do_tasks(self, connection: library.ReadingConnection) -> None:
         """Do what waits. Without the broker all of it fails; only to read connects again."""
         while not self._tasks.empty():
             try:
@@ -249,17 +242,16 @@ class Client:
             except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time
                 LOG.warning("Cannot make or delete reply queues: %.300s", error)
 
-    def _make_queues(self, connection: library.ConnectionContext) -> None:
+    def _make_queues(self, connection: library.ReadingConnection) -> None:
         for _ in range(SPARE - self._spare.qsize()):
             replies = _ReplyQueue(f"reply_{uuid.uuid4().hex}")
             connection.declare_direct_consumer(replies.name, replies)
             self._spare.put(replies)
 
-    def _delete(self, replies: _ReplyQueue, connection: library.ConnectionContext) -> None:
+    def _delete(self, replies: _ReplyQueue, connection: library.ReadingConnection) -> None:
         """Delete a queue; what came until then is received before the None, on the same channel."""
-        consumers = library.consumers_of(connection)
-        consumer = next(each for each in consumers if each.queue_name == replies.name)
-        tag = library.remove_consumer(connection, consumer)
+        consumer = next(each for each in connection.consumers if each.queue_name == replies.name)
+        tag = connection.remove(consumer)
         # RabbitMQ reports that the queue was deleted; amqp would take this for an error
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
         connection.channel.queue_delete(replies.name)

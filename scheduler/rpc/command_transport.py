@@ -11,7 +11,7 @@ import kombu
 from oslo_config import cfg
 import oslo_messaging as messaging
 
-from scheduler.rpc.amqp import library
+from scheduler.rpc import library
 from scheduler.rpc.transport import rpc_transport
 
 
@@ -37,7 +37,7 @@ class _Connection(library.Connection):
         self.declare_consumer(consumer)
 
 
-class _ExclusiveConsumer(library.Consumer):
+class _ExclusiveConsumer(library.ExclusiveConsumer):
     def declare(self, conn: library.Connection) -> None:
         # The type is named, as a virtual host may have another default
         self.queue = kombu.Queue(
@@ -49,4 +49,4 @@ class _ExclusiveConsumer(library.Consumer):
             queue_arguments={"x-queue-type": "classic"},
         )
         self.queue.declare()
-        library.note_declared(self, conn)
+        self.note_declared(conn)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 import copy
 import datetime as dt
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from oslo_context import context
 
 from scheduler.logs import sanitize
-from scheduler.rpc.calls import Call
+
+if TYPE_CHECKING:
+    from scheduler.rpc.calls import Call
 
 _TEXT = (str,)
 _FLAG = (bool, int)
@@ -56,7 +58,7 @@ class RequestContext(context.RequestContext):
         call: The call that is being answered; None outside of a server.
     """
 
-    call: Call | None = None
+    call: "Call | None" = None
 
     def __init__(
         self,

@@ -13,25 +13,24 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oslo_config import cfg
-from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler import errors
 from scheduler.rpc import checks
-from scheduler.rpc.amqp import library
-from scheduler.rpc.amqp.listener import stopping_soon
-from scheduler.rpc.broker_errors import refusals_as_config_errors
+from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import Endpoint, Method, answering
+from scheduler.rpc.methods import Method, Methods, Table
 from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
+from scheduler.rpc.server import Server
 
 if TYPE_CHECKING:
     from scheduler.decisions.explainer import Explainer
 
-LOG = logging.getLogger(f"nova.{__name__}")
-
 TOPIC = "berth-explain"
 VERSION = "4.0"
+
+#: Questions that are answered at once.
+THREADS = 2
 
 #: Entries of one list.
 MOST_ENTRIES = 10_000
@@ -41,45 +40,50 @@ class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
 
-def _for_admins(method: Method) -> Method:
+def methods(explainer: "Explainer") -> Methods:
+    """Return the questions that a scheduler answers."""
+    asked = Explanations(explainer)
+    questions = (
+        asked.decision,
+        asked.waiting,
+        asked.host_history,
+        asked.decisions,
+    )
+    table: Table = {(None, each.__name__): Method(VERSION, _for_admins(each)) for each in questions}
+    return Methods(table, serializer=ServerSerializer())
+
+
+def _for_admins(question: Callable[..., object]) -> Callable[..., object]:
     """Decorate a question, which administrators alone may ask."""
 
-    @answering
-    @functools.wraps(method)
-    def ask(self: "Explanations", context: RequestContext, **arguments: object) -> object:
+    @functools.wraps(question)
+    def ask(context: RequestContext, **arguments: object) -> object:
         if not context.is_admin:
             raise AdminRequired("Questions about decisions are answered to administrators only")
-        return method(self, context, **arguments)
+        return question(context, **arguments)
 
     return ask
 
 
-class Explanations(Endpoint):
+class Explanations:
     """The questions that a scheduler answers."""
 
-    target = messaging.Target(version=VERSION)
-
     def __init__(self, explainer: "Explainer") -> None:
-        super().__init__()
         self._explainer = explainer
 
-    @_for_admins
     def decision(self, context: RequestContext, name: object) -> object:
         """Return the document of the latest decision on a request id or an instance, as JSON."""
         return self._explainer.decision(checks.text(name, "name"))
 
-    @_for_admins
     def waiting(self, context: RequestContext) -> object:
         """List the requests in progress, and what each of them waits for."""
         return self._explainer.waiting()
 
-    @_for_admins
     def host_history(self, context: RequestContext, host: object, since: object = 0) -> object:
         """Say what became of a host in the latest decisions."""
         name, began = checks.text(host, "host"), checks.number(since, "since")
         return self._explainer.host_history(name, began)
 
-    @_for_admins
     def decisions(
         self,
         context: RequestContext,
@@ -97,22 +101,9 @@ class Explanations(Endpoint):
         )
 
 
-class _Server(library.RPCServer):
-    def _create_listener(self) -> library.PollStyleListenerAdapter:
-        with refusals_as_config_errors():
-            return stopping_soon(super()._create_listener())
-
-
-def build(conf: cfg.ConfigOpts, transport: messaging.Transport, explainer: "Explainer") -> library.RPCServer:
+def build(conf: cfg.ConfigOpts, bus: Bus, explainer: "Explainer") -> Server:
     """Return the server of a scheduler, not started."""
-    return messaging.get_rpc_server(
-        transport,
-        messaging.Target(topic=TOPIC, server=conf.host),
-        [Explanations(explainer)],
-        serializer=ServerSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=_Server,
-    )
+    return Server(conf, bus, methods(explainer), TOPIC, THREADS)
 
 
 # -- callers ---------------------------------------------------------------------------------------------

@@ -3,22 +3,22 @@
 The endpoint checks its arguments and calls the manager.
 """
 
-from collections.abc import Callable, Sequence
-import logging
+from collections.abc import Callable, Mapping, Sequence
 import time
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
+from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler import objects
 from scheduler.logs import RateLimitedLogger
-from scheduler.rpc import checks, server
-from scheduler.rpc.amqp import library
+from scheduler.rpc import checks
+from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import VERSION, Endpoint, answering
-from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.rpc.methods import VERSION, Cast, Method, Methods
 from scheduler.rpc.serializer import ServerSerializer
+from scheduler.rpc.server import Server
 
 if TYPE_CHECKING:
     from scheduler.manager import SchedulerManager
@@ -29,17 +29,11 @@ LOG = logging.getLogger(f"nova.{__name__}")
 ABSENT = object()
 
 
-class Scheduler(Endpoint):
+class Scheduler:
     """The scheduler's own methods, version 4.5."""
 
-    target = messaging.Target(version=VERSION)
-
     def __init__(
-        self,
-        manager: "SchedulerManager",
-        warnings: RateLimitedLogger,
-        largest_reply: int,
-        most_selections: Callable[[], int],
+        self, manager: "SchedulerManager", largest_reply: int, most_selections: Callable[[], int]
     ) -> None:
         """Serve the methods of a manager.
 
@@ -47,12 +41,10 @@ class Scheduler(Endpoint):
             largest_reply: Bytes of the largest reply.
             most_selections: Returns how many Selections an instance gets if alternates are wanted.
         """
-        super().__init__(warnings)
         self._manager = manager
         self._largest_reply = largest_reply
         self._most_selections = most_selections
 
-    @answering
     def select_destinations(
         self,
         context: RequestContext,
@@ -86,36 +78,22 @@ class Scheduler(Endpoint):
         checks.check_reply_size(number, each, self._largest_reply)
         return self._manager.select_destinations(context, spec, uuids, as_objects, with_alternates)
 
-    @answering
-    def update_aggregates(self, context: RequestContext, aggregates: object) -> None:
-        """Note that aggregates were created or changed."""
-        self._manager.update_aggregates(context, checks.aggregates(aggregates))
+    def casts(self) -> dict[str, Cast]:
+        """Return what takes each cast. Of their objects only uuids are read."""
+        return {
+            "update_aggregates": lambda _arguments: self._manager.reread_aggregates(),
+            "delete_aggregate": lambda _arguments: self._manager.reread_aggregates(),
+            "update_instance_info": self._update_instances,
+            "delete_instance_info": self._delete_instance,
+            # where instances are is read from the databases
+            "sync_instance_info": lambda _arguments: None,
+        }
 
-    @answering
-    def delete_aggregate(self, context: RequestContext, aggregate: object) -> None:
-        """Note that an aggregate was deleted."""
-        self._manager.delete_aggregate(context, checks.aggregate(aggregate))
+    def _update_instances(self, arguments: Mapping[str, object]) -> None:
+        self._manager.reread_instances(checks.uuids_of_instances(arguments.get("instance_info")))
 
-    @answering
-    def update_instance_info(self, context: RequestContext, host_name: object, instance_info: object) -> None:
-        """Note that instances of a host were created or changed."""
-        self._manager.update_instance_info(
-            context, checks.text(host_name, "host_name"), checks.instances(instance_info)
-        )
-
-    @answering
-    def delete_instance_info(self, context: RequestContext, host_name: object, instance_uuid: object) -> None:
-        """Note that an instance has left a host."""
-        self._manager.delete_instance_info(
-            context, checks.text(host_name, "host_name"), checks.text(instance_uuid, "instance_uuid")
-        )
-
-    @answering
-    def sync_instance_info(self, context: RequestContext, host_name: object, instance_uuids: object) -> None:
-        """Compare the known instances of a host with the UUIDs of all its instances."""
-        self._manager.sync_instance_info(
-            context, checks.text(host_name, "host_name"), checks.text_list(instance_uuids, "instance_uuids")
-        )
+    def _delete_instance(self, arguments: Mapping[str, object]) -> None:
+        self._manager.forget_instance(checks.text(arguments.get("instance_uuid"), "instance_uuid"))
 
 
 def build(
@@ -123,21 +101,34 @@ def build(
     transport: messaging.Transport,
     manager: "SchedulerManager",
     clock: Callable[[], float] = time.monotonic,
-    heartbeats: Heartbeats | None = None,
-) -> server.Server:
+) -> Server:
     """Return a server that hands requests to ``manager``, named ``[DEFAULT]/host``; not started.
 
     Args:
         transport: What ``transport.rpc_transport`` returned.
-        clock: Seconds that only grow, for the interval between warnings about refused messages.
-        heartbeats: Sends heartbeats to callers; by default a new one with its own thread.
+        clock: Seconds that only grow.
+
+    Raises:
+        ConfigError: The transport is not RabbitMQ.
     """
-    warnings = RateLimitedLogger(LOG, clock=clock)
-    scheduler = Scheduler(
-        manager, warnings, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts)
+    return Server(
+        conf, Bus(transport, conf.berth.largest_message), methods(conf, manager, clock), clock=clock
     )
-    served: list[object] = [scheduler]
+
+
+def methods(
+    conf: cfg.ConfigOpts, manager: "SchedulerManager", clock: Callable[[], float] = time.monotonic
+) -> Methods:
+    """Return the methods of a scheduler."""
+    scheduler = Scheduler(manager, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts))
+    table: dict[tuple[str | None, str], Method] = {
+        (None, "select_destinations"): Method(VERSION, scheduler.select_destinations)
+    }
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
-        served.append(library.PingEndpoint())
-    return server.make(conf, transport, served, ServerSerializer(), warnings, heartbeats)
+        table[None, "oslo_rpc_server_ping"] = Method("1.0", _ping)
+    return Methods(table, scheduler.casts(), ServerSerializer(), RateLimitedLogger(LOG, clock=clock))
+
+
+def _ping(_context: RequestContext, **_arguments: object) -> str:
+    return "pong"

@@ -7,7 +7,6 @@ import oslo_messaging as messaging
 
 from scheduler import errors, objects
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import Unreadable
 
 #: Bytes of one argument. A request with a server group of 25,000 members is half as large; one of this size
 #: takes some seconds, and ten times its memory.
@@ -39,17 +38,19 @@ class ObjectSerializer(messaging.Serializer):
 
 
 class ServerSerializer(ObjectSerializer):
-    """The serializer of the server: what cannot be read becomes ``Unreadable``, for the endpoint."""
+    """The serializer of servers, which bounds what it reads."""
 
     def deserialize_entity(self, ctxt: RequestContext, entity: object) -> object:
-        """Return ``entity`` with envelopes replaced by objects, at any depth, or ``Unreadable``."""
+        """Return ``entity`` with envelopes replaced by objects, at any depth.
+
+        Raises:
+            InvalidRequest: An envelope cannot be read, or the argument is too large, or nested too deeply.
+        """
         try:
             _check_size(entity)
             return _read(entity, ctxt)
-        except errors.InvalidRequest as error:
-            return Unreadable(error)
         except RecursionError:
-            return Unreadable(errors.InvalidRequest("An argument is nested too deeply"))
+            raise errors.InvalidRequest("An argument is nested too deeply") from None
 
 
 def _write(entity: object) -> object:
@@ -73,9 +74,6 @@ def _read(entity: object, context: RequestContext) -> object:
 
 
 def _check_size(entity: object) -> None:
-    # A compute sends all its instances in full at start, and only their ids are read.
-    if isinstance(entity, dict) and entity.get("nova_object.name") == "InstanceList":
-        return
     try:
         size = len(orjson.dumps(entity))
     except orjson.JSONEncodeError as error:

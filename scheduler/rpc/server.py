@@ -1,36 +1,34 @@
-"""The RPC server on topic ``scheduler`` (spec: wire-and-config 1.1, 1.4)."""
+"""The RPC server on a topic (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-import math
+from contextlib import suppress
 import time
 
 from oslo_config import cfg
 from oslo_log import log as logging
-import oslo_messaging as messaging
 
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.bounds.outages import Lacks, Outages
 from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
-from scheduler.request.past import Past
-from scheduler.rpc import calls, endpoints, open_calls
-from scheduler.rpc.activity import Activity
-from scheduler.rpc.amqp import library
-from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, Raised, ReplyQueueMissing
+from scheduler.rpc import library, wire
 from scheduler.rpc.broker_errors import refusals_as_config_errors
-from scheduler.rpc.dispatcher import Dispatcher
-from scheduler.rpc.dropped_calls import DroppedCalls
+from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
+from scheduler.rpc.calls import ENDS, Call, Event, Fate, State
+from scheduler.rpc.consumer import Consumer, Queues
 from scheduler.rpc.errors import InternalError
-from scheduler.rpc.heartbeats import Heartbeats
-from scheduler.rpc.reply_queues import ReplyQueues
+from scheduler.rpc.methods import Methods
+from scheduler.rpc.open_calls import OpenCalls
 from scheduler.rpc.transport import TOPIC
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-#: Seconds for which a call must have waited for a thread before its reply queue is checked.
+#: Seconds for which a call must have waited for a thread before its reply queue is looked at.
 LONG_WAIT = 0.1
+
+#: Seconds between two attempts to send a reply.
+RETRY_INTERVAL = 0.25
 
 #: Schedulers that may have had a call and neither answered nor requeued it, as when it ends their process.
 MOST_RUNS = 5
@@ -43,297 +41,252 @@ PRIORITY_STEP = 1 << 20
 LOWERED = {Lacks.SOME_HOSTS: -101, Lacks.DEPENDENCY: -102}
 
 
-class Server(library.RPCServer):
-    """oslo.messaging's server, with heartbeats from the receipt of a message, and confirmed replies.
+class Server:
+    """Serves calls: ``serve`` is the whole life of one.
 
-    ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all messages
-    that were begun are answered. What a request claimed is kept if its reply was delivered, and released
-    otherwise; the message is acknowledged after that. If it is not known whether the reply was delivered,
-    what was claimed is kept, and the call requeued: its next run answers with what its instances hold. This
-    holds also for a call that cannot be finished because the process stops. A call that the broker has again,
-    after its channel was lost, ends without a reply.
-
-    All threads are started before the first message is consumed: oslo.messaging starts them one by one with
-    the messages, and loses a message for which none can be started.
+    ``start()`` begins to consume messages, ``stop()`` ends that, and ``wait()`` returns when all that was
+    begun is answered. The threads without which nothing works are started before the first message comes.
 
     Attributes:
-        heartbeats: The heartbeats of the calls that are not answered yet.
-        activity: How busy its threads are.
+        open_calls: The calls that are not answered yet.
         count: Counts messages that are not answered here: called with "refused" if one could not be read,
             "undelivered" if a reply was not delivered, "dropped" if a caller had left. To be set before it
-            starts.
-        topic: Where calls are taken; to be set before it starts.
+            starts, as the others below.
+        topic: Where calls are taken.
         rank: Its place among the servers of the topic: the highest one gets calls first. Below
-            ``PRIORITY_STEP``; to be set before it starts.
-        takes_casts: Whether the casts to all schedulers are taken; to be set before it starts.
-        outages: Says what lowers its priority; to be set before it starts, or None.
+            ``PRIORITY_STEP``; 0: they share them.
+        outages: Says what lowers its priority, or None.
     """
 
     def __init__(
         self,
-        transport: messaging.Transport,
-        target: messaging.Target,
-        dispatcher: library.RPCDispatcher,
-        executor: str | None = None,
-        *,
-        heartbeats: Heartbeats,
-        warnings: RateLimitedLogger,
+        conf: cfg.ConfigOpts,
+        bus: Bus,
+        methods: Methods,
+        topic: str = TOPIC,
+        threads: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+        make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Make a server as ``oslo_messaging.get_rpc_server`` calls for; ``executor`` is ignored."""
-        self.heartbeats = heartbeats
-        self._warnings = warnings
-        self._reply_queues = ReplyQueues()
-        self._dropped = DroppedCalls()
-        self.topic: str = target.topic
+        """Serve methods under the name ``[DEFAULT]/host``; nothing is started yet.
+
+        Args:
+            threads: How many calls run at once; 0: ``executor_thread_pool_size``.
+        """
+        self._conf, self.bus, self._methods = conf, bus, methods
+        self._threads = threads or conf.executor_thread_pool_size
+        self._clock = clock
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
+        self.topic = topic
         self.rank = 0
-        self.takes_casts = True
         self.outages: Outages | None = None
         self.count: Callable[[str], None] = lambda _what: None
-        self._late_listener: amqp_listener.LateListener | None = None
-        super().__init__(
-            transport,
-            target,
-            Dispatcher(dispatcher, heartbeats, warnings, lambda: self.count("refused")),
-            "threading",
+        methods.on_refusal = lambda: self.count("refused")
+        self.open_calls = OpenCalls(bus, self._threads, self._submit, clock, make_loop)
+        self._consumer: Consumer | None = None
+        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="request")
+        self._stopping = False
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Connect to the broker, which is waited for, and begin to serve.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+            ConfigError: The broker refuses the connection or a queue.
+        """
+        self.open_calls.start()
+        # If the system has no thread for another one later, this one serves.
+        self._pool.submit(_do_nothing)
+        berth = self._conf.berth
+        queues = Queues(
+            self.topic,
+            self._conf.host,
+            TOPIC if self._methods.casts else "",
+            berth.consumer_priority * PRIORITY_STEP,
+            self.rank,
+            self._threads,
         )
-        # The library's own looks for work every second in each of its threads, and loses a message for which
-        # it cannot start one.
-        self._executor_cls = partial(ThreadPoolExecutor, thread_name_prefix="request")
-        self.activity = Activity(self.conf.executor_thread_pool_size)
+        consumer = self._consumer = Consumer(self.bus, queues, self.take, self._methods.cast)
+        if self.outages is not None:
+            self.outages.follow(self._lower, self._threads)
+        with refusals_as_config_errors():
+            consumer.start()
+
+    def _lower(self, lacks: Lacks) -> None:
+        if self._consumer is not None:
+            steps = LOWERED.get(lacks, self._conf.berth.consumer_priority)
+            self._consumer.use_priority(steps * PRIORITY_STEP)
+
+    def stop(self) -> None:
+        """Take no more calls. What is not begun, or waits for a reader of its reply, is requeued."""
+        self._stopping = True
+        for call in self.open_calls.take_waiting():
+            self._submit(call, _end_by_stop(call))
+        if self._consumer is not None:
+            self._consumer.stop()
+
+    def wait(self) -> None:
+        """Wait until all calls are answered that were begun, and close the connection."""
+        self._pool.shutdown()
+        self.open_calls.stop()
+        if self._consumer is not None:
+            self._consumer.close()
 
     @property
     def connected(self) -> bool | None:
         """Whether messages are read from the broker; None if that is not known."""
-        listener = self._late_listener
-        return None if listener is None else listener.connected
-
-    @property
-    def unanswered(self) -> int:
-        """The number of calls that were received and not answered yet."""
-        listener = self._late_listener
-        return 0 if listener is None else len(listener.deliveries)
-
-    def open_calls(self) -> Iterator[OpenCall]:
-        """Yield the calls that were received and not answered yet, with what they wait for."""
-        listener = self._late_listener
-        for call in () if listener is None else listener.deliveries.open():
-            yield open_calls.describe(call, self._reply_queues.missing_since(call))
+        return None if self._consumer is None else self._consumer.connected
 
     @property
     def busy(self) -> bool:
-        """Whether a message is handled, or a call not answered yet."""
-        return self.activity.in_flight > 0 or self.unanswered > 0
+        """Whether a call is not answered yet."""
+        return self.open_calls.in_flight > 0 or len(self.open_calls) > 0
 
-    def stalled(self) -> float:
-        """Return the seconds for which no message was begun, finished or got on with, although one waits."""
-        return self.activity.stalled(self.unanswered - len(self._reply_queues))
+    def listed(self) -> Iterator[OpenCall]:
+        """Yield the calls that are not answered yet, with what they wait for."""
+        return self.open_calls.listed()
 
-    def _create_listener(self) -> library.PollStyleListenerAdapter:
-        self._start_threads()
-        with refusals_as_config_errors():
-            berth = self.conf.berth
-            listener = amqp_listener.listen(
-                self.transport,
-                self._target(topic=self.topic),
-                berth.largest_message,
-                berth.consumer_priority * PRIORITY_STEP,
-                fanout=self._target.topic if self.takes_casts else "",
-                rank=self.rank,
-                threads=self.conf.executor_thread_pool_size,
-            )
-            if listener is None:
-                return super()._create_listener()
+    # -- a call ----------------------------------------------------------------------------------------------
 
-            def lower(lacks: Lacks) -> None:
-                steps = LOWERED.get(lacks, berth.consumer_priority)
-                listener.use_priority(steps * PRIORITY_STEP)
+    def take(self, call: Call) -> None:
+        """Begin to look after a call that was received; a thread of the pool serves it."""
+        self.open_calls.add(call)
+        self._submit(call, None)
 
-            def stop() -> None:
-                self._reply_queues.stop()
-                self._dropped.log()
+    def _submit(self, call: Call, event: Event | None) -> None:
+        """Let a thread of the pool serve a call, send its reply, or end it."""
+        with suppress(RuntimeError):  # no thread is left for one more; those that there are take it
+            self._pool.submit(self.serve, call, event)
 
-            listener.on_stop = stop
-            self._late_listener = listener
-            if self.outages is not None:
-                self.outages.follow(lower, self.conf.executor_thread_pool_size)
-            return library.PollStyleListenerAdapter(listener, 1, None)  # it starts the reading thread
+    def serve(self, call: Call, event: Event | None = None) -> None:
+        """Serve a call, or go on with it; never raises.
 
-    def _start_threads(self) -> None:
-        """Start the heartbeats, the looks at reply queues, and a first thread of the pool.
-
-        If the system has none for another one later, this one serves.
-
-        Raises:
-            RuntimeError: The system has no thread left.
+        Args:
+            event: How it is to end, if that is known.
         """
-        self.heartbeats.start()
-        self._reply_queues.start()
-        self._work_executor.submit(_do_nothing)
+        with self.open_calls.serving():
+            try:
+                if event is None:
+                    event = self._send(call) if call.reply else self._not_run(call) or self._run(call)
+                self._end(call, event)
+            except Exception:
+                LOG.exception("Cannot end call %s", call.message_id)
 
-    def _on_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
-        for message in incoming:
-            self.heartbeats.watch(message, _silence_before(message))
-        super()._on_incoming(incoming)
-
-    def _process_incoming(self, incoming: Sequence[library.RpcIncomingMessage]) -> None:
-        message = incoming[0]
-        with self.activity.message():
-            if not isinstance(message, ConfirmedMessage):
-                self._run(incoming, calls.Call())
-                return
-            if event := self._not_run(message):
-                self.heartbeats.release(message)
-                self._end(message, calls.Call(), event)
-                return
-            self._run(incoming, self._call_of(message))
-
-    def _not_run(self, message: ConfirmedMessage) -> calls.Event | None:
+    def _not_run(self, call: Call) -> Event | None:
         """Return why a call is not run; None if it is."""
-        elsewhere = message.listener.stopping or message.outranked
-        if message.is_lost or (elsewhere and message.can_be_requeued):
-            return calls.Event.NOT_BEGUN
-        if self._is_caller_missing(message):
-            return calls.Event.NO_CALLER
-        if message.runs >= MOST_RUNS:
-            return calls.Event.POISON
+        if call.is_lost or call.outranked or (self._stopping and call.can_be_requeued):
+            return Event.NOT_BEGUN
+        # A call with a past is run all the same: that releases what an earlier run has left.
+        waited = self._clock() - call.received
+        if not call.past and self.open_calls.is_unread(call, certain=waited > LONG_WAIT):
+            return Event.NO_CALLER
+        delivery = call.delivery
+        if delivery is None or not delivery.runs:
+            return None
+        if delivery.runs >= MOST_RUNS:
+            return Event.POISON
         # Once it runs, it may be too late to count.
-        return calls.Event.COUNTED if message.is_redelivery and message.publish_again() else None
+        return Event.COUNTED if delivery.is_redelivery and delivery.publish_again() else None
 
-    def _run(self, incoming: Sequence[library.RpcIncomingMessage], call: calls.Call) -> None:
-        message, event = incoming[0], None
-        token = calls.CURRENT.set(call)
+    def _run(self, call: Call) -> Event:
+        call.state = State.RUNS
+        answer = self._methods.call(call)
+        if answer.event or answer.failure:
+            call.end_claims(Event.FAILED)
+        if answer.event:
+            return answer.event
+        if call.is_lost:
+            LOG.info("Requeueing call %s: %s", call.frame.msg_id, "its channel was lost")
+            return Event.LOST
         try:
-            message.state = calls.State.RUNS
-            super()._process_incoming(incoming)
-        except calls.NotAnswered as reason:
-            event = reason.event
-            LOG.info("Requeueing call %s: %s", message.msg_id, reason)
-        finally:
-            calls.CURRENT.reset(token)
-            self._end(message, call, event or _event_of(message))
-            call.forget_message()
+            call.reply = wire.reply(call.frame, answer.result, answer.failure)
+        except (TypeError, ValueError, RecursionError) as error:
+            return self._undelivered(call, error, maybe=False)
+        return self._send(call)
 
-    def _end(self, message: library.RpcIncomingMessage, call: calls.Call, event: calls.Event) -> None:
+    def _send(self, call: Call) -> Event:
+        """Send the reply of a call until the broker has confirmed it; return what became of it."""
+        call.state, call.replying_since = State.REPLIES, self._clock()
+        deadline, tried = time.monotonic() + self.bus.patience, False
+
+        def note_try() -> None:
+            nonlocal tried
+            tried = True
+
+        while True:
+            try:
+                self.bus.reply(call.frame.reply_queue, call.reply or {}, deadline, note_try)
+                return Event.REPLIED
+            except (MessageTooLarge, NobodyReads) as error:
+                return self._undelivered(call, error, maybe=tried)
+            except Exception as error:  # noqa: BLE001 - whatever the driver raises, the caller may have it
+                note_try()
+                if time.monotonic() >= deadline:
+                    return self._undelivered(call, error, maybe=True)
+            time.sleep(RETRY_INTERVAL)
+
+    def _undelivered(self, call: Call, error: Exception, *, maybe: bool) -> Event:
+        """Log that a reply was not delivered; return what becomes of it.
+
+        Args:
+            maybe: Whether its caller may have it all the same: an attempt to send it was not confirmed. Even
+                if the broker refuses the next one.
+        """
+        self.count("undelivered")
+        name = call.frame.msg_id
+        if maybe:
+            self._warnings.warning(
+                "unconfirmed", "Reply %s was not confirmed; keeping its claims: %.300s", name, error
+            )
+            return Event.UNCONFIRMED if call.can_be_requeued else Event.UNKNOWN
+        self._warnings.warning(type(error).__name__, "Reply %s was not delivered: %.300s", name, error)
+        if isinstance(error, NobodyReads):
+            return Event.UNREAD
+        call.reply = _error_reply(call, f"The reply cannot be sent: {error}")
+        return Event.UNDELIVERABLE
+
+    def _end(self, call: Call, event: Event) -> None:
         """Do what ``calls.ENDS`` says."""
         if call.dropped:
-            self._dropped.note(call.dropped)
+            self._warnings.warning(call.dropped, "Dropped a call without serving it: %s", call.dropped)
             self.count("dropped")
-        if event in _WITHOUT_REPLY:
-            self._note_undelivered(message, event)
+            call.dropped = ""
         call.end_claims(event)
-        if not isinstance(message, ConfirmedMessage):
-            return
-        if event is calls.Event.POISON:
-            poison = f"{message.runs} schedulers had it and did not answer it"
+        if event is Event.POISON and call.delivery is not None:
+            poison = f"{call.delivery.runs} schedulers had it and did not answer it"
             LOG.error(
-                "Answering call %s with an error instead of serving it again: %s", message.msg_id, poison
+                "Answering call %s with an error instead of serving it again: %s", call.frame.msg_id, poison
             )
-            message.reply(failure=_failure(f"The request is not tried again: {poison}"))
-        elif event is calls.Event.UNDELIVERABLE and isinstance(message.undelivered, PERMANENT):
-            # another, smaller reply may still be delivered
-            message.reply(failure=_failure(f"The reply cannot be sent: {message.undelivered}"))
-        fate = calls.ENDS[event].message
-        if fate is calls.Fate.ACKNOWLEDGE:
-            message.settle()
-        elif fate is calls.Fate.REQUEUE:
-            message.requeue()
-        elif fate is calls.Fate.WAIT:
-            self._reply_queues.wait(message)
-
-    def _note_undelivered(self, message: ConfirmedMessage, event: calls.Event) -> None:
-        self.count("undelivered")
-        error = message.undelivered
-        if event in {calls.Event.UNCONFIRMED, calls.Event.UNKNOWN}:
-            self._warnings.warning(
-                "unconfirmed",
-                "Reply %s was not confirmed; keeping its claims: %.300s",
-                message.msg_id,
-                error,
-            )
-        else:
-            self._warnings.warning(
-                type(error).__name__, "Reply %s was not delivered: %.300s", message.msg_id, error
-            )
-
-    def _is_caller_missing(self, message: ConfirmedMessage) -> bool:
-        """Return whether the reply queue of a call is missing; it is checked if the call had to wait.
-
-        A call with a past is run all the same: that releases what an earlier run has left.
-        """
-        if message.past or not (message.orig_msg_id and isinstance(message.reply_q, str)):
-            return False
-        waited = time.monotonic() - message.received
-        return self._reply_queues.is_missing(message, certain=waited > LONG_WAIT)
-
-    def _call_of(self, message: ConfirmedMessage) -> calls.Call:
-        return calls.Call(
-            message.unique_id or "",
-            message.received,
-            lambda: message.past,
-            lambda: message.can_be_requeued,
-            lambda: message.outranked,
-        )
+            call.reply = _error_reply(call, f"The request is not tried again: {poison}")
+        if event in {Event.POISON, Event.UNDELIVERABLE}:
+            self._send(call)
+        fate, delivery = ENDS[event].message, call.delivery
+        if fate is Fate.WAIT:
+            self.open_calls.wait(call)
+            if self._stopping and self.open_calls.take(call):
+                self._end(call, _end_by_stop(call))
+            return
+        self.open_calls.remove(call)
+        if delivery is not None and fate is Fate.ACKNOWLEDGE:
+            delivery.acknowledge()
+        elif delivery is not None and fate is Fate.REQUEUE:
+            delivery.requeue()
+        call.forget_message()
 
 
-_WITHOUT_REPLY = {
-    calls.Event.UNCONFIRMED,
-    calls.Event.UNKNOWN,
-    calls.Event.CALLER_GONE,
-    calls.Event.UNDELIVERABLE,
-}
+def _end_by_stop(call: Call) -> Event:
+    """Return how a call ends that waits for a reader of its reply queue when the process stops."""
+    if call.reply is None:
+        return Event.NOT_BEGUN if call.can_be_requeued else Event.CALLER_GONE
+    return Event.UNSENT if call.can_be_requeued else Event.UNKNOWN
 
 
-def _event_of(message: library.RpcIncomingMessage) -> calls.Event:
-    """Return what became of the reply to a call that was run."""
-    error = message.undelivered if isinstance(message, ConfirmedMessage) else None
-    if error is None:
-        return calls.Event.REPLIED
-    if message.is_unconfirmed:
-        return calls.Event.UNCONFIRMED if message.can_be_requeued else calls.Event.UNKNOWN
-    return calls.Event.CALLER_GONE if isinstance(error, ReplyQueueMissing) else calls.Event.UNDELIVERABLE
-
-
-def _silence_before(message: library.RpcIncomingMessage) -> float:
-    """Return for how many seconds the caller of a message that was just received may have heard nothing."""
-    if not isinstance(message, ConfirmedMessage):
-        return 0.0
-    return math.inf if message.past is Past.REDELIVERED else 0.0
+def _error_reply(call: Call, text: str) -> dict[str, str]:
+    """Return an error of the scheduler as a reply."""
+    return wire.reply(call.frame, failure=library.failure_of(InternalError(text)))
 
 
 def _do_nothing() -> None:
     """Return at once."""
-
-
-def _failure(text: str) -> Raised:
-    """Return an error as oslo.messaging sends it."""
-    error = InternalError(text)
-    return (type(error), error, None)
-
-
-def make(
-    conf: cfg.ConfigOpts,
-    transport: messaging.Transport,
-    served: Sequence[object],
-    serializer: messaging.Serializer | None = None,
-    warnings: RateLimitedLogger | None = None,
-    heartbeats: Heartbeats | None = None,
-) -> Server:
-    """Return a server of some endpoints, named ``[DEFAULT]/host``; not started.
-
-    Args:
-        transport: What ``transport.rpc_transport`` returned.
-        serializer: Makes arguments and contexts of what was sent; None: the dicts of the message are passed.
-        warnings: Logs refused messages.
-        heartbeats: Sends heartbeats to callers; None: a new one with its own thread.
-    """
-    warnings = warnings or RateLimitedLogger(LOG)
-    heartbeats = heartbeats or Heartbeats()
-    made: Server = messaging.get_rpc_server(
-        transport,
-        messaging.Target(topic=TOPIC, server=conf.host),
-        [*served, endpoints.Base(warnings)],
-        serializer=serializer or messaging.NoOpSerializer(),
-        access_policy=messaging.DefaultRPCAccessPolicy,
-        server_cls=partial(Server, heartbeats=heartbeats, warnings=warnings),
-    )
-    return made

@@ -6,7 +6,6 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import errors
-from scheduler.rpc.amqp import library
 
 TOPIC = "scheduler"
 BASE_NAMESPACE = "baseapi"
@@ -37,8 +36,9 @@ def notification_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     Raises:
         ConfigError: The URL cannot be read, or has no driver.
     """
-    group = "oslo_messaging_notifications" if conf.oslo_messaging_notifications.transport_url else "DEFAULT"
-    return _make(f"[{group}]/transport_url", messaging.get_notification_transport, conf, None)
+    url = conf.oslo_messaging_notifications.transport_url
+    group = "oslo_messaging_notifications" if url else "DEFAULT"
+    return _make(f"[{group}]/transport_url", messaging.get_notification_transport, conf, url or None)
 
 
 def _check_server(url: messaging.TransportURL) -> None:
@@ -54,7 +54,7 @@ def _check_server(url: messaging.TransportURL) -> None:
 def _make(option: str, make: _Make, conf: cfg.ConfigOpts, url: str | None) -> messaging.Transport:
     try:
         made = make(conf, url, list(ERROR_MODULES))
-        _check_server(library.url_of(made))
+        _check_server(messaging.TransportURL.parse(conf, url))
         return made
     except (messaging.DriverLoadFailure, ImportError) as error:
         step = "; install the package of this driver" if isinstance(error, ImportError) else ""

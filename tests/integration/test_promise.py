@@ -189,4 +189,4 @@ def test_callers_that_have_left_while_all_schedulers_were_away_get_no_hosts(clou
     scheduler = cloud.start_scheduler("late")
     assert told_by(futures) == [None] * 20
     assert cloud.consumers() == before
-    assert eventually(lambda: "Dropped calls without serving them" in scheduler.text()), "nothing is told"
+    assert eventually(lambda: "Dropped a call without serving it" in scheduler.text()), "nothing is told"

@@ -97,13 +97,13 @@ class Manager:
         return []
 
 
-class Transport:
-    def cleanup(self):
+class Bus:
+    def close(self):
         tell("connections are closed")
 
 
 class Server:
-    transport = Transport()
+    bus = Bus()
     busy = "TEST_BUSY" in os.environ
 
     def start(self):

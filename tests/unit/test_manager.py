@@ -524,7 +524,7 @@ def held(name, **amounts):
 
 def with_past():
     """A call that was delivered before, or whose caller may have left."""
-    return Call(past=lambda: Past.QUEUED)
+    return Call(past=Past.QUEUED)
 
 
 @pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
@@ -850,7 +850,7 @@ def test_a_call_with_a_past_that_comes_after_its_deadline_claims_nothing(make_wo
     """What its instances hold is looked at later."""
     world, noted = make_world(two_hosts(), clock=Clock(1e6)), []
     monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
-    call = Call(received=0.0, past=lambda: Past.QUEUED)
+    call = Call(received=0.0, past=Past.QUEUED)
     with pytest.raises(NoValidHost, match="its caller has given up by now"):
         ask(world, None, call=call)
     assert (world.placement.claimed, world.placement.queries, noted) == ([], [], ["i1"])
@@ -1520,15 +1520,12 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
 def test_casts(make_world):
     world = make_world(two_hosts())
     store = world.hosts.aggregate_store = mock.Mock()
-    world.manager.update_aggregates(None, ["made"])
-    world.manager.delete_aggregate(None, "deleted")
-    assert store.mock_calls == [mock.call.begin_reading(), mock.call.begin_reading()]
+    world.manager.reread_aggregates()
+    assert store.mock_calls == [mock.call.begin_reading()]
     ask(world)
-    some = objects.InstanceList(objects=[objects.Instance(uuid="i9")])
-    world.manager.update_instance_info(None, "h1", some)
-    world.manager.sync_instance_info(None, "h1", ["i8"])
+    world.manager.reread_instances(["i9"])
     assert world.hosts.pending.node_of("i1")
-    world.manager.delete_instance_info(None, "h1", "i1")
+    world.manager.forget_instance("i1")
     assert not world.hosts.pending.node_of("i1")
     assert world.hosts.instances.reread == ["i9", "i1"]
 
@@ -1537,7 +1534,7 @@ def test_an_instance_that_a_compute_reports_as_deleted_is_pending_nowhere(share)
     one, another, third = share(), share(), share()
     ask(one)
     assert eventually(lambda: another.hosts.pending.node_of("i1"))
-    third.manager.delete_instance_info(None, "h1", "i1")
+    third.manager.forget_instance("i1")
     assert eventually(lambda: not another.hosts.pending.node_of("i1") and not one.hosts.pending.node_of("i1"))
 
 

@@ -126,7 +126,7 @@ def held_unknown(make_world, conf, monkeypatch):
         raise PlacementUnanswered("timed out", timed_out=True)
 
     world.placement.read = read
-    return world, {"call": Call(past=lambda: Past.QUEUED)}
+    return world, {"call": Call(past=Past.QUEUED)}
 
 
 def rebuild_refused(make_world, conf, monkeypatch):

@@ -13,6 +13,7 @@ refusing_cloud
 world                  a cloud by what is wanted of it: hosts, databases, Placement, bus, daemons, conductors
 parts, schedulers      how each part of a world is started
 cluster                the parts of a cluster: Galera, HAProxy, RabbitMQ, Placements and Keystone
+memory_bus             a scheduler on the bus in memory
 galera, haproxy,       their members, each with an address of its own
 rabbit_members,
 keystone, namespaces

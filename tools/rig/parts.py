@@ -16,6 +16,7 @@ from conductor_client.bus import Bus
 from conductor_client.cells import client_of_each_cell
 from tools.rig import cluster, servers
 from tools.rig.faulty_proxy import FaultyProxy
+from tools.rig.memory_bus import IN_MEMORY
 from tools.rig.placement import PlacementProcess
 from tools.rig.providers import send
 from tools.rig.service import ServiceProcess
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 #: Starts a part of a cloud and has it ended with the cloud.
 Start = Callable[["RunningWorld"], object]
 
-IN_MEMORY = "fake://"
 PLACEMENT_PORTS = range(29000, 29900)
 PLACEMENT_PROCESSES, PLACEMENT_THREADS = 2, 4
 #: Seconds, as Apache's. A nova-scheduler that reuses a connection at this moment reports NoValidHost.

@@ -14,8 +14,11 @@ from scheduler.cmd import scheduler_parts
 from scheduler.manager import SchedulerManager
 from scheduler.parts import Outside, put_together
 from scheduler.router.service import RouterService
-from scheduler.rpc import notifications
+from scheduler.rpc import notifications, scheduler_endpoint
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.transport import rpc_transport
+from tools.rig import memory_bus
+from tools.rig.memory_bus import IN_MEMORY
 from tools.rig.service import START_TIMEOUT, ServiceProcess, command_of, environment_of_berth
 
 #: Seconds in which a scheduler in this process ends.
@@ -127,9 +130,16 @@ class LocalScheduler(_Local):
         self.callback(self.manager.stop, lambda: STOP_TIMEOUT)
         self.manager.wait_until_ready(0)
         self.manager.catch_up()
+        self._serve(self._server())
+
+    def _server(self) -> Any:
+        if self.conf.transport_url == IN_MEMORY:
+            bus = rpc_transport(self.conf)
+            self.callback(bus.cleanup)
+            return memory_bus.serve(scheduler_endpoint.methods(self.conf, self.manager), bus, self.conf.host)
         server = scheduler_parts.make_server(self.conf, self.manager)
-        self.callback(server.transport.cleanup)
-        self._serve(server)
+        self.callback(server.bus.close)
+        return server
 
     def _note(self, trace: Any, error: Exception | None) -> None:
         self.on_decision(trace.decision)
@@ -148,7 +158,7 @@ class LocalRouter(_Local):
         """Start it, and wait until it serves."""
         router = RouterService(self.conf)
         server = router.server()
-        self.callback(server.transport.cleanup)
+        self.callback(server.bus.close)
         router.start()
         self.callback(router.stop, lambda: STOP_TIMEOUT)
         self._serve(server)

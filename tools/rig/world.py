@@ -27,6 +27,7 @@ from tools.rig.cluster import Members
 from tools.rig.faulty_proxy import FaultyProxy
 from tools.rig.fleet import Cell, Fleet
 from tools.rig.machine import Clock, SmallDisk
+from tools.rig.memory_bus import IN_MEMORY
 from tools.rig.providers import fill
 from tools.rig.schedulers import (
     BerthRouterProcess,
@@ -307,7 +308,7 @@ class RunningWorld(contextlib.ExitStack):
             scheduler.wait_until_ready()
 
     def _write_fleet(self) -> None:
-        buses = [self.rabbit.vhost() if self.rabbit else parts.IN_MEMORY for _ in self.cells]
+        buses = [self.rabbit.vhost() if self.rabbit else IN_MEMORY for _ in self.cells]
         urls = map(self.database, self.cells)
         self.fleet = self.make_fleet(list(map(Cell, self.cells, urls, buses)))
         if "placement" in self.urls:

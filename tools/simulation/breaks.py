@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from oslo_messaging import MessageUndeliverable
-
 from scheduler import manager
 from scheduler.claims import claims as claims_of_process
 from scheduler.claims import session as claims_of_request
@@ -30,10 +28,11 @@ from scheduler.placement.write_queue import WriteQueue, _Entry
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
 from scheduler.rpc import calls
-from scheduler.rpc.amqp.backlog import Backlog
-from scheduler.rpc.amqp.deliveries import Deliveries
-from scheduler.rpc.amqp.message import PERMANENT, ConfirmedMessage, ReplyQueueMissing
-from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.rpc.backlog import Backlog
+from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
+from scheduler.rpc.consumer import Consumer, Delivery
+from scheduler.rpc.open_calls import OpenCalls
+from scheduler.rpc.server import Server
 from scheduler.workflow.past import Recovery
 from scheduler.workflow.run import RequestRun
 from tools.simulation import product, threads
@@ -197,19 +196,27 @@ def _not_waiting(_send: Any) -> Any:
 # -- messages ------------------------------------------------------------------------------------------------
 
 
-def _acknowledging_first(reply: Any) -> Any:
-    def replied(message: ConfirmedMessage, *arguments: Any, **options: Any) -> None:
-        message.undelivered = None
-        message.settle()
+def _acknowledging_first(send: Any) -> Any:
+    def sent(server: Server, call: calls.Call) -> calls.Event:
+        call.delivery.acknowledge()
         # long enough for the thread that acknowledges
         threads.sleep(0.05)
-        reply(message, *arguments, **options)
+        return send(server, call)
 
-    return replied
+    return sent
 
 
 def _end_with(event: calls.Event, claims: calls.Claims) -> None:
     calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
+
+
+def _ending_as(event: calls.Event, ended: calls.Event) -> Break:
+    """Return what ends calls by the row of another event."""
+
+    def act() -> None:
+        calls.ENDS[ended] = calls.ENDS[event]
+
+    return act
 
 
 def _failing(_open: Any) -> Any:
@@ -219,31 +226,31 @@ def _failing(_open: Any) -> Any:
     return failing
 
 
-def _settling_first(_hand_over: Any) -> Any:
-    def handed_over(deliveries: Deliveries, call: ConfirmedMessage, publish: Any) -> None:
-        deliveries.settle(call)
+def _settling_first(publish_again: Any) -> Any:
+    def published(consumer: Consumer, delivery: Delivery) -> bool:
+        delivery.acknowledge()
         # long enough for the thread that acknowledges
         threads.sleep(0.05)
-        publish()
+        return publish_again(consumer, delivery)
 
-    return handed_over
+    return published
 
 
 def _swallowing(*kinds: type[BaseException]) -> Callable[[Any], Any]:
     """Count a reply as sent after these errors; without any: after all that are not permanent."""
 
-    def make(send: Any) -> Any:
-        def sent(message: ConfirmedMessage, *arguments: Any, **options: Any) -> None:
+    def make(reply: Any) -> Any:
+        def replied(bus: Bus, *arguments: Any, **options: Any) -> None:
             try:
-                send(message, *arguments, **options)
-            except (*PERMANENT, ReplyQueueMissing, MessageUndeliverable) as error:
+                reply(bus, *arguments, **options)
+            except (MessageTooLarge, NobodyReads) as error:
                 if not isinstance(error, kinds):
                     raise
             except Exception:
                 if kinds:
                     raise
 
-        return sent
+        return replied
 
     return make
 
@@ -284,7 +291,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "wanted and not wanted are mixed up": ("backlog", _wrap(Recovery, "check_caller", _inverted)),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
-    "no heartbeats are sent": ("many", _wrap(Heartbeats, "send_due", _constant(None))),
+    "no heartbeats are sent": ("many", _wrap(OpenCalls, "_beat", _constant(True))),
     # the fence
     "no fence": ("pieces", _wrap(Session, "fence", _constant({}))),
     "a fence that failed counts": ("pieces", _wrap(Session, "fence", _fence_counts)),
@@ -353,29 +360,29 @@ BREAKS: dict[str, tuple[str, Break]] = {
     # messages
     "a message is acknowledged before its reply": (
         "kill",
-        _wrap(ConfirmedMessage, "reply", _acknowledging_first),
+        _wrap(Server, "_send", _acknowledging_first),
     ),
     "no message counts as redelivered": (
         "redelivery",
-        _wrap(ConfirmedMessage, "redelivered", _property(False)),
+        _wrap(Delivery, "was_delivered", _property(False)),
     ),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
-    "no message has a past": ("backlog", _wrap(ConfirmedMessage, "past", _property(Past.NONE))),
+    "no message has a past": ("backlog", _wrap(calls.Call, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(ConfirmedMessage, "requeue", "settle"),
+        _alias(Delivery, "requeue", "acknowledge"),
     ),
     "a reply that was not confirmed counts": (
         "unconfirmed",
-        _wrap(ConfirmedMessage, "_send_once", _swallowing()),
+        _wrap(Bus, "reply", _swallowing()),
     ),
     "a reply without a queue counts": (
         "reply",
-        _wrap(ConfirmedMessage, "_send_until_confirmed", _swallowing(ReplyQueueMissing)),
+        _wrap(Bus, "reply", _swallowing(NobodyReads)),
     ),
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
-        _wrap(ConfirmedMessage, "is_unconfirmed", _property(False)),
+        _ending_as(calls.Event.UNDELIVERABLE, calls.Event.UNCONFIRMED),
     ),
     "an unexpected error ends a request": ("crowd", _wrap(RequestRun, "_begin", _failing)),
     "nobody looks after the members of a group": ("groups", _wrap(GroupCheck, "look", _constant({}))),
@@ -385,7 +392,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "a call is acknowledged before it is published once more": (
         "kill",
-        _wrap(Deliveries, "hand_over", _settling_first),
+        _wrap(Consumer, "publish_again", _settling_first),
     ),
     "what other partitions claimed is not found": (
         "partitions",

@@ -43,6 +43,7 @@ class Message:
         working: The processes in which a thread serves it, and since when.
         runs: The processes in which threads have served it, in the order in which they began.
         abandoned: Times at which it was acknowledged without a reply.
+        is_poison: So many processes ended with it that it was not run once more.
     """
 
     number: int
@@ -54,6 +55,7 @@ class Message:
     working: dict[Process, float] = field(default_factory=dict)
     runs: list[Process] = field(default_factory=list)
     abandoned: list[float] = field(default_factory=list)
+    is_poison: bool = False
 
     @property
     def name(self) -> str:
@@ -140,7 +142,7 @@ class Broker:
         silence: Probability that a reply is taken and not confirmed.
         disturbed: When a connection was lost last, or a message not confirmed.
         unconfirmed: The replies that were taken and not confirmed. Their callers may have received them.
-        queues: The reply queues of callers: what takes a reply out of each.
+        queues: The reply queues of callers: what takes a reply out of each; None: nobody reads it.
     """
 
     active: "Broker"
@@ -153,7 +155,7 @@ class Broker:
         self.silence = 0.0
         self.disturbed = 0.0
         self.unconfirmed: list[Reply] = []
-        self.queues: dict[str, Callable[[Reply], None]] = {}
+        self.queues: dict[str, Callable[[Reply], None] | None] = {}
         self.messages: dict[str, Message] = {}
         self.random = random.Random(f"broker {seed}")
         self.runtime = runtime
@@ -325,7 +327,8 @@ class Broker:
         queue = self._calls.get(name, Queue(name))
         if not passive:
             queue.arguments = rest[-1] or {}
-        session.send(spec.Queue.DeclareOk, name, len(queue.ready), len(queue.consumers))
+        readers = bool(self.queues[name]) if name in self.queues else len(queue.consumers)
+        session.send(spec.Queue.DeclareOk, name, len(queue.ready), int(readers))
 
     def _consume(self, session: Session, _ticket: int, name: str, tag: str, *options: Any) -> None:
         queue = self._calls[name]
@@ -403,9 +406,9 @@ class Broker:
         if not reply.is_heartbeat and self.random.random() < self.silence:
             fate, delivered = "unconfirmed", self.random.random() < 0.5
             self.unconfirmed.append(reply)
-        handler = self.queues.get(key)
-        if handler is None:
+        if key not in self.queues:
             return fate or "returned"
+        handler = self.queues[key] or (lambda _reply: None)
         if delivered:
             self.runtime.after(0.001 + 0.01 * self.random.random(), handler, reply)
         if not reply.is_heartbeat:

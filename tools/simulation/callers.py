@@ -136,8 +136,11 @@ class Callers:
         self._broker.queues[self._queue] = self._receive
 
     def lose_reply_queue(self) -> None:
-        """Let the reply queue vanish, as when a conductor dies; its calls get no reply any more."""
-        self._broker.queues.pop(self._queue, None)
+        """Let a conductor die: its calls get no reply any more. Its queue vanishes, or nobody reads it."""
+        if self._queue.endswith(("1", "3", "5", "7", "9")):
+            self._broker.queues[self._queue] = None
+        else:
+            self._broker.queues.pop(self._queue, None)
         for call in self.calls:
             if not call.settled and call.message is not None and call.message.reply_queue == self._queue:
                 call.settled = call.orphaned = True

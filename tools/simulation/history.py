@@ -386,11 +386,11 @@ class History:
     def _check(self) -> list[Violation]:
         callers, limits = self._callers, self.plan.limits
         # A process that ended took its doubts along, and nova does not bury these. But the next run of a call
-        # is in doubt of what earlier ones wrote.
+        # is in doubt of what earlier ones wrote, unless it is not run any more.
         forgotten = {
             instance.name
             for call in callers.calls
-            if call.message.runs and not call.message.runs[-1].alive
+            if call.message.is_poison or (call.message.runs and not call.message.runs[-1].alive)
             for instance in call.instances
             if instance.source or instance.deleted or call.orphaned
         }

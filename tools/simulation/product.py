@@ -14,9 +14,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from oslo_config import cfg
-from oslo_messaging import server as library_server
 from oslo_messaging import transport as library_transport
-from oslo_messaging._drivers import common, impl_rabbit
+from oslo_messaging._drivers import impl_rabbit
 from sqlalchemy.exc import OperationalError
 
 from scheduler import conf as options
@@ -37,9 +36,8 @@ from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc import notifications, scheduler_endpoint, serializer
-from scheduler.rpc.amqp import listener as amqp_listener
-from scheduler.rpc.heartbeats import Heartbeats
+from scheduler.rpc import consumer, notifications, open_calls, scheduler_endpoint, serializer
+from scheduler.rpc.server import MOST_RUNS
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.shared_decisions import LocalState
 from tools.simulation import amqp, stream, threads
@@ -301,22 +299,18 @@ def apply(limits: Limits) -> cfg.ConfigOpts:
 
 def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
-    executors = type("Executors", (), {"__init__": lambda *_args: None, "driver": None})
-    library_server.driver = type("driver", (), {"DriverManager": executors})
     amqp.install()
-    # A process that was killed closes nothing, whenever it is collected.
-    del common.ConnectionContext.__del__
     # Half of all steps of a history would be looks at whether something has happened.
-    amqp_listener.LOOK_INTERVAL = 1.0
+    consumer.LONGEST_WAIT = open_calls.TICK = 1.0
     outages.IDLE_INTERVAL = 60.0
     stream.spare_steps()
-    stop_consuming = impl_rabbit.Connection.stop_consuming
+    stop_consumer = consumer.Consumer.stop
 
-    def stop(connection: Any) -> None:
-        stop_consuming(connection)
+    def stop(stopped: Any) -> None:
         Broker.active.wake_consumers()
+        stop_consumer(stopped)
 
-    impl_rabbit.Connection.stop_consuming = stop
+    consumer.Consumer.stop = stop
     service.spare_the_collector = lambda: None
 
 
@@ -415,22 +409,22 @@ class Parts:
         url = library_transport.TransportURL.parse(conf, "rabbit://berth@broker/")
         transport = library_transport.RPCTransport(impl_rabbit.RabbitDriver(conf, url, "nova"))
         conf.set_override("rabbit_quorum_queue", self._limits.quorum, "oslo_messaging_rabbit")
-        # Looks once a second, not four times: half of all steps of a history would be these.
-        made = scheduler_endpoint.build(conf, transport, manager, heartbeats=Heartbeats(tick=1.0))
+        made = scheduler_endpoint.build(conf, transport, manager)
         made.outages = manager.outages
-        made._process_incoming = self._timed(made._process_incoming)  # noqa: SLF001 - oslo.messaging's
+        made.serve = self._timed(made.serve)
         return made
 
-    def _timed(self, serve: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _timed(self, serve: Callable[..., None]) -> Callable[..., None]:
         """Note which process serves a call, and for how long."""
 
-        def timed(incoming: Any) -> None:
-            message, runtime = self._broker.messages[incoming[0].msg_id], self._broker.runtime
+        def timed(call: Any, event: Any = None) -> None:
+            message, runtime = self._broker.messages[call.frame.msg_id], self._broker.runtime
             process, begun = runtime.current.process, runtime.clock
             message.working[process] = begun
             message.runs.append(process)
+            message.is_poison |= call.delivery.runs >= MOST_RUNS
             try:
-                serve(incoming)
+                serve(call, event)
             finally:
                 message.working.pop(process, None)
                 message.waits.append(runtime.clock - begun)

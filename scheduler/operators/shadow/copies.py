@@ -22,10 +22,9 @@ import orjson
 from oslo_log import log as logging
 
 from scheduler import objects
-from scheduler.errors import BerthError
+from scheduler.errors import BerthError, InvalidRequest
 from scheduler.logs import OutageLog
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.endpoints import Unreadable
 from scheduler.rpc.serializer import ServerSerializer
 from scheduler.stream.broker import BrokerHost
 
@@ -86,10 +85,12 @@ def read_copy(body: bytes | str, now: float) -> Copy | None:
     serializer = ServerSerializer()
     values = {key.removeprefix("_context_"): message[key] for key in message if key.startswith("_context_")}
     context = serializer.deserialize_context(values)
-    spec = serializer.deserialize_entity(context, arguments["spec_obj"])
+    try:
+        spec = serializer.deserialize_entity(context, arguments["spec_obj"])
+    except InvalidRequest as error:
+        raise ValueError(f"a request cannot be read: {error}") from None
     if not isinstance(spec, objects.RequestSpec):
-        reason = spec.take() if isinstance(spec, Unreadable) else "no RequestSpec"
-        raise ValueError(f"a request cannot be read: {reason}")  # noqa: TRY004 - as for JSON
+        raise ValueError("a request cannot be read: no RequestSpec")  # noqa: TRY004 - as for JSON
     if spec.is_rebuild:
         return None
     return Copy(context, spec, tuple(arguments["instance_uuids"]), now)

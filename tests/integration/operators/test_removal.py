@@ -10,6 +10,7 @@ import pytest
 
 from scheduler import conf as configuration
 from scheduler.rpc import explain, transport
+from scheduler.rpc.bus import Bus
 from scheduler.stream.broker import StreamBroker, broker_hosts, stream_of
 from tests.support.deployment import KOLLA, write_configuration
 from tests.support.waiting import eventually
@@ -51,7 +52,7 @@ def test_what_is_berths_and_unused_is_removed(tmp_path, rabbit, rabbit_url):
         stream.publish(b"x")
         stream.close()
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, bus, Explainer())
+    server = explain.build(conf, Bus(bus, 1 << 20), Explainer())
     server.start()
     try:
         # a quorum queue tells its consumers some seconds late

@@ -9,7 +9,6 @@ import pytest
 
 from scheduler.request.past import Past
 from scheduler.rpc import scheduler_endpoint, serializer, transport
-from scheduler.rpc.amqp import library
 from scheduler.rpc.context import RequestContext
 from tests.support.held_claims import Claims
 from tests.support.wire_examples import message
@@ -30,8 +29,8 @@ class Manager:
         self.redelivered = []
         self.casts = []
 
-    def update_aggregates(self, _context, aggregates):
-        self.casts.append(aggregates)
+    def reread_aggregates(self):
+        self.casts.append([])
 
     def select_destinations(self, context, *_arguments):
         claims = Claims()
@@ -107,9 +106,9 @@ def serve(conf):
 @pytest.fixture
 def bus(conf):
     made = transport.rpc_transport(conf)
-    connections = library.driver_of(made)._connection_pool
+    connections = made._driver._connection_pool
     yield made
-    if library.driver_of(made)._connection_pool:
+    if made._driver._connection_pool:
         made.cleanup()
     connections.empty()  # a call may have put one back after the test had closed the bus
 

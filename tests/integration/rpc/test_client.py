@@ -4,6 +4,7 @@ import pytest
 
 from scheduler.errors import NoValidHost
 from scheduler.rpc import client, transport
+from scheduler.rpc.bus import Bus
 from scheduler.rpc.client import Client, NoReply, Patience
 from scheduler.rpc.errors import for_caller
 from tests.integration.rpc.conftest import ARGUMENTS, Manager
@@ -26,7 +27,7 @@ PATIENT = Patience(20.0, 60.0)
 def calling(conf):
     """A client that is started."""
     bus = transport.rpc_transport(conf)
-    made = Client(bus, 16 << 20)
+    made = Client(Bus(bus, 16 << 20))
     made.start()
     yield made
     made.stop()

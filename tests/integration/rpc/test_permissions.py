@@ -10,6 +10,7 @@ import pytest
 from scheduler.errors import ConfigError
 from scheduler.operators import programs
 from scheduler.rpc import explain, transport
+from scheduler.rpc.bus import Bus
 from tests.support.options import make_conf
 
 NOVA = "^(nova|scheduler|reply_)"
@@ -70,7 +71,7 @@ def test_the_check_declares_what_the_daemon_declares(
 def test_refused_queues_for_questions_are_one_line(url_of_user):
     conf = make_conf(_transport_url=url_of_user(NOVA))
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, bus, None)
+    server = explain.build(conf, Bus(bus, 1000), None)
     with pytest.raises(ConfigError, match=r"berth-explain.*configure, write and read \^berth"):
         server.start()
     bus.cleanup()

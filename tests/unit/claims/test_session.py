@@ -20,6 +20,7 @@ from scheduler.placement.write_policy import LATE_WRITE_WINDOW
 from scheduler.request.instance_state import InstanceState
 from scheduler.request.past import SOON
 from scheduler.rpc.calls import Call
+from scheduler.rpc.wire import Frame
 from tests.builders import make_host, make_table
 from tests.support.idle_loop import IdleLoop
 from tests.unit.claims.builders import A, B, SleepClock, candidate, claimer_of, holding
@@ -61,7 +62,7 @@ class World:
             come_to=lambda hosts: [uuid for uuid, host in hosts.items() if host == "host 1"],
             make_loop=self.make_loop,
         )
-        call = Call("message", past=lambda: past)
+        call = Call(Frame(identity="message"), past=past)
         context = SimpleNamespace(user_id="caller", call=call)
         spec = make_spec(project_id="project", user_id=None)
         request = make_request(spec, ["a", "b", "c"], context=context, deadline=deadline)

@@ -9,6 +9,7 @@ from scheduler.health.counters import Counters
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
 from scheduler.stream.decision_stream import NoStream, StreamStatus
+from tests.support.calls import make_call
 from tests.support.clock import Clock
 
 
@@ -16,7 +17,7 @@ from tests.support.clock import Clock
 def make_conf(tmp_path):
     def make_conf(text=""):
         path = tmp_path / "nova.conf"
-        path.write_text(f"[DEFAULT]\ntransport_url=fake://\n{text}")
+        path.write_text(f"[DEFAULT]\ntransport_url=rabbit://127.0.0.1:1/\n{text}")
         return options.load(["--config-file", str(path)])
 
     return make_conf
@@ -139,33 +140,20 @@ def make_server(make_conf, stream, host="me", more="", claimer=None):
 
 def test_the_server_listens_under_the_host_s_name(make_conf):
     built = make_server(make_conf, Stream(True))
-    assert (built._target.topic, built._target.server) == ("scheduler", "me")
+    assert (built.topic, built._conf.host) == ("scheduler", "me")
 
 
 def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
     made = make_server(make_conf, Stream(True), more=more)
-    assert (made.topic, made.takes_casts) == ("berth.scheduler.p", True)
-
-
-class Unanswered:
-    """So many calls that are not answered yet."""
-
-    def __init__(self, count):
-        self._count = count
-
-    def __len__(self):
-        return self._count
-
-    def open(self):
-        return []
+    assert made.topic == "berth.scheduler.p"
 
 
 def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):
     clock, claimer = Clock(), SimpleNamespace(on_event=None)
     built = make_server(make_conf, Stream(False), claimer=claimer)
-    built.activity._clock = clock
-    built._late_listener = SimpleNamespace(connected=True, deliveries=Unanswered(1))
+    built.open_calls._clock = clock
+    built.open_calls.add(make_call())
     claimer.on_event()
     clock.now += 100
     assert scheduler_parts.read_state(None, built).stalled == 100.0, (

@@ -70,19 +70,19 @@ class Manager:
             raise self.reset_failure
 
 
-class Transport:
+class Bus:
     def __init__(self, log):
         self.log = log
 
-    def cleanup(self):
-        self.log.append("transport.cleanup")
+    def close(self):
+        self.log.append("bus.close")
 
 
 class Server:
     def __init__(self, log, answered=None, on_start=None):
         self.log = log
         self.on_start = on_start
-        self.transport = Transport(log)
+        self.bus = Bus(log)
         self.answered = answered
         self.busy = answered is not None
 
@@ -144,7 +144,7 @@ def test_a_service_stops_consuming_then_answers_then_closes(build):
         "manager.stop_claiming",
         "server.stop",
         "server.wait",
-        "transport.cleanup",
+        "bus.close",
         ("manager.stop", True),
     ]
     assert service.told[-1] == ("stopping", service.conf.graceful_shutdown_timeout)
@@ -310,6 +310,9 @@ class Explanations:
         if self.stop_failure:
             raise self.stop_failure
 
+    def wait(self):
+        self.log.append("wait")
+
 
 def test_questions_are_answered_as_long_as_requests_are(build):
     explanations = Explanations()
@@ -317,7 +320,7 @@ def test_questions_are_answered_as_long_as_requests_are(build):
     service.start()
     assert explanations.log == ["start"]
     service.stop()
-    assert explanations.log == ["start", "stop"]
+    assert explanations.log == ["start", "stop", "wait"]
 
 
 def test_a_service_that_stops_takes_no_requests_while_its_server_of_questions_stops(build):
@@ -327,7 +330,7 @@ def test_a_service_that_stops_takes_no_requests_while_its_server_of_questions_st
     service.start()
     explanations.stop = lambda: log.append(eventually(lambda: "server.wait" in log))
     service.stop()
-    assert log[-5:] == ["server.stop", "server.wait", True, "transport.cleanup", ("manager.stop", True)]
+    assert log[-5:] == ["server.stop", "server.wait", True, "bus.close", ("manager.stop", True)]
 
 
 def test_requests_are_finished_although_the_server_of_questions_cannot_stop(build, caplog):
@@ -336,7 +339,7 @@ def test_requests_are_finished_although_the_server_of_questions_cannot_stop(buil
     service, log, _ = build(explanations=explanations)
     service.start()
     service.stop()
-    assert log[-3:] == ["server.wait", "transport.cleanup", ("manager.stop", True)]
+    assert log[-3:] == ["server.wait", "bus.close", ("manager.stop", True)]
     assert "Cannot stop answering berth-explain" in caplog.text
 
 

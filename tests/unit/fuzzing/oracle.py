@@ -6,7 +6,6 @@ import logging
 from pathlib import Path
 import traceback
 from types import TracebackType
-from typing import Any
 
 import oslo_messaging as messaging
 
@@ -68,10 +67,10 @@ def documented_names() -> set[str]:
 def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable[str]:
     if answer.error is None:
         return
-    if answer.error not in documented_names() and not _is_of_arguments(answer):
+    if answer.error not in documented_names():
         # an exception that cannot be sent as it is begins its text with its name
         name = answer.text.partition(":")[0] if answer.error == "InternalError" else answer.error
-        origin = _origin(answer, records)
+        origin = _origin(records)
         if name not in OF_RULES.get(origin.partition(":")[0], ()):
             yield f"undocumented {name} at {origin}: {answer.text[:200]!r}"
     place = f"in the text of {answer.error}"
@@ -81,11 +80,6 @@ def _of_answer(answer: Answer, records: Iterable[logging.LogRecord]) -> Iterable
         yield f"more than {LONGEST_ERROR} characters {place}: {answer.text[:200]!r}"
     if len(answer.text.splitlines()) > 1:
         yield f"line break {place}: {answer.text[:200]!r}"
-
-
-def _is_of_arguments(answer: Answer) -> bool:
-    """Tell whether a call had other arguments than its method."""
-    return answer.error == "TypeError" and "argument" in answer.text
 
 
 def _of_log(records: Iterable[logging.LogRecord]) -> Iterable[str]:
@@ -110,16 +104,15 @@ def _error_text(record: logging.LogRecord) -> str:
     return record.exc_text
 
 
-def _origin(answer: Answer, records: Iterable[logging.LogRecord]) -> str:
+def _origin(records: Iterable[logging.LogRecord]) -> str:
     """Return file and line of this project where an exception came from."""
-    logged: list[Any] = [record.exc_info[2] for record in records if record.exc_info]
-    found = [_innermost(trace) for trace in [*logged, getattr(answer.raised, "__traceback__", None)]]
+    found = [_innermost(record.exc_info[2]) for record in records if record.exc_info]
     return next((place for place in found if place), "?")
 
 
 def _innermost(trace: TracebackType | None) -> str | None:
     frames = [frame for frame in traceback.extract_tb(trace) if "/scheduler/" in frame.filename]
-    if not frames or frames[-1].filename.endswith("rpc/endpoints.py"):
+    if not frames or frames[-1].filename.endswith("rpc/methods.py"):
         return None
     last = frames[-1]
     path = Path(last.filename)

@@ -15,8 +15,6 @@ import time
 from types import SimpleNamespace
 from typing import Any, Self
 
-import oslo_messaging as messaging
-from oslo_messaging._drivers import common
 from oslo_serialization import jsonutils
 
 from scheduler.filters import builtin
@@ -27,7 +25,8 @@ from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
 from scheduler.request.network import NeutronNetwork
-from scheduler.rpc import payloads, scheduler_endpoint
+from scheduler.rpc import methods, payloads, scheduler_endpoint, wire
+from scheduler.rpc.calls import Call
 from scheduler.stream.broker import StreamConnection, StreamUnavailable
 from scheduler.stream.decision_stream import DecisionStream
 from tests.unit.fuzzing.mutations import Json
@@ -67,9 +66,7 @@ class Worker(RunningWorld):
         self.manager = self._make_manager()
         self.manager.start()
         self.callback(self.manager.stop, lambda: 5)
-        transport = messaging.get_rpc_transport(self.conf)
-        self.callback(transport.cleanup)
-        self._server = scheduler_endpoint.build(self.conf, transport, self.manager)
+        self._methods = scheduler_endpoint.methods(self.conf, self.manager)
 
     def call(self, message: Mapping[str, Json], context: Mapping[str, Json]) -> "Answer":
         """Handle a message as if it had come from the bus.
@@ -78,10 +75,9 @@ class Worker(RunningWorld):
             message: ``method``, ``args``, ``version`` and ``namespace``.
             context: The request context of the caller, as it is sent.
         """
-        incoming = _Incoming(dict(message), dict(context))
-        self._server.heartbeats.watch(incoming)
-        self._server._process_incoming([incoming])
-        return incoming.answer
+        wrapped = {f"_context_{key}": value for key, value in context.items()}
+        frame = wire.read({**wrapped, "_msg_id": "fuzz", "_reply_q": "fuzz", "_unique_id": "fuzz", **message})
+        return _sent(frame, self._methods.call(Call(frame)))
 
     def _set_options(self) -> None:
         conf = self.conf
@@ -132,42 +128,22 @@ class Answer:
         error: The name of the class of the exception; None for a result.
         module: The module of this class.
         text: The text of the exception.
-        raised: The exception as it was raised.
     """
 
     result: Json = None
     error: str | None = None
     module: str = ""
     text: str = ""
-    raised: BaseException | None = None
 
 
-class _Incoming:
-    """A message that was received, as oslo.messaging's drivers make it."""
-
-    msg_id = "fuzz"
-    unique_id = "fuzz"
-    client_timeout = 60
-
-    def __init__(self, message: dict[str, Json], ctxt: dict[str, Json]) -> None:
-        self.message = message
-        self.ctxt = ctxt
-        self.answer = Answer()
-
-    def acknowledge(self) -> None:
-        """Do nothing."""
-
-    def heartbeat(self) -> None:
-        """Do nothing."""
-
-    def reply(self, reply: Json = None, failure: Any = None) -> None:
-        """Write the reply down as it goes over the wire."""
-        if failure is None:
-            self.answer.result = jsonutils.loads(jsonutils.dumps(reply))
-            return
-        sent = jsonutils.loads(common.serialize_remote_exception(failure))
-        self.answer.error, self.answer.module = sent["class"], sent["module"]
-        self.answer.text, self.answer.raised = str(sent["message"]), failure[1]
+def _sent(frame: wire.Frame, answer: methods.Answer) -> Answer:
+    """Return what goes over the wire."""
+    envelope = wire.reply(frame, answer.result, answer.failure)
+    sent = jsonutils.loads(envelope["oslo.message"])
+    if sent["failure"] is None:
+        return Answer(sent["result"])
+    failure = jsonutils.loads(sent["failure"])
+    return Answer(None, failure["class"], failure["module"], str(failure["message"]))
 
 
 class SkippedTime:
@@ -296,7 +272,7 @@ class LogRecords(BufferingHandler):
     def __enter__(self) -> Self:
         logger, endpoints = (
             logging.getLogger("nova.scheduler"),
-            logging.getLogger("nova.scheduler.rpc.endpoints"),
+            logging.getLogger("nova.scheduler.rpc.methods"),
         )
         self._undo = [
             partial(logging.setLogRecordFactory, logging.getLogRecordFactory()),

@@ -1,14 +1,13 @@
-import functools
-import itertools
-import time
 import uuid
 
-import oslo_messaging as messaging
 import pytest
 
 from scheduler import conf as configuration
-from scheduler.rpc import heartbeats, scheduler_endpoint, serializer, transport
+from scheduler.rpc import scheduler_endpoint
 from scheduler.rpc.context import RequestContext
+from tests.support.calls import make_call
+from tests.support.clock import Clock
+from tests.support.wire_examples import spec
 
 
 class Manager:
@@ -29,7 +28,7 @@ class Manager:
 
 
 def make_conf():
-    """Options of a scheduler on a bus in memory that nobody else uses."""
+    """Options of a scheduler on a bus that nobody else uses."""
     made = configuration.new()
     made([], default_config_files=[])
     made.set_override("transport_url", "fake://")
@@ -43,37 +42,34 @@ def conf():
     return make_conf()
 
 
-@pytest.fixture(scope="module")
-def shared():
-    """One server for all tests of a file: it takes a second to stop."""
-    manager, made = Manager(), make_conf()
-    bus = transport.rpc_transport(made)
-    # each warning counts as the first one in a long time, and a caller's second is ten milliseconds
-    beating = heartbeats.Heartbeats(clock=lambda: time.monotonic() * 100, tick=0.01)
-    running = scheduler_endpoint.build(
-        made, bus, manager, clock=itertools.count(step=1000).__next__, heartbeats=beating
-    )
-    running.start()
-    yield running, bus, manager
-    running.stop()
-    running.wait()
+@pytest.fixture
+def manager():
+    return Manager()
 
 
 @pytest.fixture
-def serving(shared):
-    return shared[0]
+def clock():
+    return Clock(100.0)
 
 
 @pytest.fixture
-def bus(shared):
-    return shared[1]
+def methods(conf, manager, clock):
+    """The methods of a scheduler."""
+    return scheduler_endpoint.methods(conf, manager, clock)
 
 
 @pytest.fixture
-def manager(shared):
-    manager = shared[2]
-    manager.asked, manager.answer = [], None
-    return manager
+def ask(methods):
+    """Call a method; returns the answer."""
+
+    def ask(method, arguments=None, version="4.5", namespace=None, context=None, **fields):
+        frame = {"method": method, "args": arguments or {}, "version": version, "namespace": namespace}
+        call = make_call(
+            frame | {f"_context_{key}": value for key, value in (context or {}).items()}, **fields
+        )
+        return methods.call(call)
+
+    return ask
 
 
 @pytest.fixture
@@ -81,18 +77,7 @@ def context():
     return RequestContext(user_id="alice", project_id="demo", auth_token="TOKEN", roles=["member"])
 
 
-@pytest.fixture
-def caller():
-    """A function that makes a caller on a bus, for a version, namespace or server."""
-
-    def make(bus, version="4.5", **target):
-        target = messaging.Target(topic="scheduler", version=version, **target)
-        return messaging.get_rpc_client(bus, target, timeout=20, serializer=serializer.ObjectSerializer())
-
-    return make
-
-
-@pytest.fixture
-def client(bus, caller):
-    """A function that makes a caller of the shared server."""
-    return functools.partial(caller, bus)
+def boot():
+    """Return the message of a call for two instances."""
+    arguments = {"spec_obj": spec("boot_two_instances")}
+    return {"method": "select_destinations", "args": arguments, "version": "4.5"}

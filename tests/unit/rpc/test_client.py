@@ -9,7 +9,7 @@ from scheduler.rpc import client
 class LostConnection:
     """A connection on which nothing but reading works."""
 
-    _consumers = {}
+    consumers = ()
 
     def __init__(self):
         self.read = threading.Event()
@@ -30,8 +30,7 @@ def test_calls_that_are_given_up_without_the_broker_do_not_keep_the_thread_from_
     monkeypatch.setattr(client, "RETRY_INTERVAL", 60.0)
     monkeypatch.setattr(client, "QUEUE_TIMEOUT", 0.1)
     connection = LostConnection()
-    driver = SimpleNamespace(_get_connection=lambda _purpose: connection)
-    caller = client.Client(SimpleNamespace(_driver=driver), 1000)
+    caller = client.Client(SimpleNamespace(reader=lambda: connection))
     for _ in range(3):
         with pytest.raises(client.BrokerAway):
             caller._give_up(client._ReplyQueue("reply"), "call")
@@ -45,7 +44,7 @@ def test_calls_that_are_given_up_without_the_broker_do_not_keep_the_thread_from_
 def test_a_call_is_given_up_in_time_though_its_scheduler_goes_on(monkeypatch):
     """It is not known whether the queue could be deleted; heartbeats still come from it."""
     monkeypatch.setattr(client, "QUEUE_TIMEOUT", 0.2)
-    caller = client.Client(SimpleNamespace(_driver=None), 1000)
+    caller = client.Client(None)
     replies, ended = client._ReplyQueue("reply"), threading.Event()
 
     def beat():

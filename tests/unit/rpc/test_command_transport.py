@@ -1,14 +1,13 @@
 import pytest
 
 from scheduler import errors
-from scheduler.rpc.amqp import library
 from scheduler.rpc.command_transport import command_transport
 
 
 def test_other_drivers_are_left_as_they_are(conf):
     conf.set_override("transport_url", "fake://")
     made = command_transport(conf)
-    assert type(library.driver_of(made)).__name__ == "FakeDriver"
+    assert type(made._driver).__name__ == "FakeDriver"
     made.cleanup()
 
 

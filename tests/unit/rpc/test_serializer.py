@@ -17,7 +17,6 @@ SERVER = serializer.ServerSerializer()
 def test_arguments_of_every_example(name):
     for argument in message(name)["args"].values():
         read = SERVER.deserialize_entity(None, argument)
-        assert not isinstance(read, serializer.Unreadable)
         if "instance_info" not in name:
             assert settled(json.loads(json.dumps(CALLER.serialize_entity(None, read)))) == settled(argument)
 
@@ -75,18 +74,9 @@ def deep(levels):
     ],
 )
 def test_unreadable_arguments(argument, text):
-    read = SERVER.deserialize_entity(None, argument)
-    assert isinstance(read, serializer.Unreadable)
-    assert text in str(read.error)
-    assert len(str(read.error)) < 300
-
-
-def test_all_instances_of_a_large_host_are_read():
-    many = message("fanout_update_instance_info")["args"]["instance_info"]
-    one = many["nova_object.data"]["objects"][0]
-    one["nova_object.data"]["user_data"] = "x" * 65535
-    many["nova_object.data"]["objects"] = [one] * 200
-    assert len(SERVER.deserialize_entity(None, many)) == 200
+    with pytest.raises(errors.InvalidRequest, match=text) as caught:
+        SERVER.deserialize_entity(None, argument)
+    assert len(str(caught.value)) < 300
 
 
 def test_a_caller_is_told():
@@ -119,7 +109,7 @@ def test_plain_json_passes_unchanged(value):
 
 @given(st.data())
 def test_damaged_requests_are_read_or_refused(data):
-    """Whatever is put in the place of a part of a request, reading it does not raise."""
+    """Whatever is put in the place of a part of a request, reading it raises nothing else."""
     damaged = spec("boot_anti_affinity_numa_pci")
     part = damaged
     while isinstance(part, (dict, list)) and part:
@@ -129,6 +119,9 @@ def test_damaged_requests_are_read_or_refused(data):
             part[key] = data.draw(json_values)
             break
         part = part[key]
-    read = SERVER.deserialize_entity(None, damaged)
+    try:
+        read = SERVER.deserialize_entity(None, damaged)
+    except errors.InvalidRequest:
+        return
     if isinstance(read, objects.RequestSpec):
         assert as_json(read)["nova_object.name"] == "RequestSpec"

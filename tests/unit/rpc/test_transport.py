@@ -4,21 +4,20 @@ import pytest
 
 from scheduler import errors
 from scheduler.rpc import transport
-from scheduler.rpc.amqp import library
 
 
 @pytest.mark.parametrize("make", [transport.rpc_transport, transport.notification_transport])
 def test_exchange_and_error_modules(conf, make):
     conf.clear_override("control_exchange")
     made = make(conf)
-    assert library.driver_of(made)._default_exchange == "nova"
-    assert library.driver_of(made)._allowed_remote_exmods == ["nova.exception"]
+    assert made._driver._default_exchange == "nova"
+    assert made._driver._allowed_remote_exmods == ["nova.exception"]
     made.cleanup()
 
 
 def test_operator_s_exchange_wins(conf):
     conf.set_override("control_exchange", "theirs")
-    assert library.driver_of(transport.rpc_transport(conf))._default_exchange == "theirs"
+    assert transport.rpc_transport(conf)._driver._default_exchange == "theirs"
 
 
 def test_another_url(conf):

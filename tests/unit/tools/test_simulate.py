@@ -65,7 +65,7 @@ def test_the_promise_holds(found, profile):
     ids=["noticed soon", "all"],
 )
 def test_breaks_of_the_product_are_noticed(only, histories):
-    limits = ("--seed", "61000000", "--histories", str(histories), "--jobs", "2")
+    limits = ("--seed", "600", "--histories", str(histories), "--jobs", "2")
     done = simulate("--breaks", "--only", only, *limits)
     noticed = re.search(r"^(\d+) of \1 breaks were noticed", done.stdout, re.MULTILINE)
     assert noticed, done.stdout

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler import conf as configuration
 from scheduler.rpc import explain, transport
+from scheduler.rpc.bus import Bus
 from tests.support import forked
 from tests.support.deployment import KOLLA, QUORUM, write_configuration
 from tests.support.waiting import eventually
@@ -45,7 +46,7 @@ def explainer(config_file):
     conf.set_override("kombu_missing_consumer_retry_timeout", 1, "oslo_messaging_rabbit")
     bus = transport.rpc_transport(conf)
     made = Explainer()
-    server = explain.build(conf, bus, made)
+    server = explain.build(conf, Bus(bus, 1 << 20), made)
     server.start()
     yield made
     server.stop()

@@ -29,6 +29,7 @@ from tests.unit.decisions.decisions import decide
 from tests.unit.filters.asking import make_spec
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 from tests.unit.selection.requests import host_with_candidate
+from tools.rig import memory_bus
 
 #: A busy machine takes longer than the 5 seconds that an operator waits.
 PATIENT = ("--timeout", "60")
@@ -90,11 +91,11 @@ def run(config, caplog):
 def serving(config, host, trace, waiting=()):
     """Run a scheduler on a host that knows a decision."""
     conf = options.load(["--config-file", str(config)])
-    conf.set_override("host", host)
     memory = DecisionMemory(10, 2**30)
     memory.add(trace.decision)
     explainer = Explainer(memory, lambda: list(waiting))
-    server = explain.build(conf, transport.rpc_transport(conf), explainer)
+    bus = transport.rpc_transport(conf)
+    server = memory_bus.serve(explain.methods(explainer), bus, host, explain.TOPIC, explain.VERSION)
     server.start()
     try:
         yield

@@ -1,16 +1,17 @@
 """What is taken for granted of oslo.messaging, kombu and amqp, and how a version that lacks it is refused."""
 
+import contextlib
 import inspect
 import subprocess
 import sys
 
 from amqp.channel import Channel
 import kombu
+from oslo_messaging import MessageDeliveryFailure
 from oslo_messaging._drivers import amqpdriver, impl_rabbit, pool
-from oslo_messaging.rpc import server as library_server
 import pytest
 
-from scheduler.rpc.amqp import library
+from scheduler.rpc import library
 
 
 def test_the_names_that_are_used_exist():
@@ -20,12 +21,12 @@ def test_the_names_that_are_used_exist():
 @pytest.mark.parametrize(
     ("owner", "used", "lacking"),
     [
-        ("_drivers.renamed", ("UNIQUE_ID",), "_drivers.renamed"),
+        ("_drivers.renamed", ("Timeout",), "_drivers.renamed"),
         ("_drivers.amqpdriver:Renamed", (), "_drivers.amqpdriver:Renamed"),
-        ("_drivers.amqp", ("UNIQUE_ID", "renamed"), "_drivers.amqp.renamed"),
+        ("_drivers.common", ("Timeout", "renamed"), "_drivers.common.renamed"),
         (
             "_drivers.impl_rabbit:Consumer.__init__",
-            ("queue_arguments", "_renamed"),
+            ("callback", "_renamed"),
             "_drivers.impl_rabbit:Consumer.__init__._renamed",
         ),
     ],
@@ -36,8 +37,8 @@ def test_a_name_that_is_missing_is_told(owner, used, lacking):
 
 def test_a_start_with_another_version_ends_with_one_line():
     start = """
-from oslo_messaging._drivers import amqpdriver
-del amqpdriver.RpcAMQPListener
+from oslo_messaging._drivers import impl_rabbit
+del impl_rabbit.RabbitDriver
 from scheduler.rpc import server
 """
     done = subprocess.run(
@@ -46,38 +47,21 @@ from scheduler.rpc import server
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("oslo.messaging ")
-    assert "cannot be used: it lacks _drivers.amqpdriver:RpcAMQPListener (tried with" in line
+    assert "cannot be used: it lacks _drivers.impl_rabbit:RabbitDriver (tried with" in line
 
 
 @pytest.mark.parametrize(
     ("function", "texts"),
     [
-        (amqpdriver.AMQPIncomingMessage._send_reply, ["conn.direct_send(self.reply_q,"]),
-        (amqpdriver.AMQPListener.poll.__closure__[0].cell_contents, ["self._current_timeout = "]),
-        (amqpdriver.AMQPListener.__call__, ["self.incoming.append(self.message_cls("]),
-        (
-            amqpdriver,
-            [
-                "        while not self._shutdown.is_set():\n            self._message_operations_handler.process()"
-            ],
-        ),
         (amqpdriver.ReplyWaiter.__init__, ["self.conn.declare_direct_consumer(reply_q, self)"]),
         (pool.ConnectionPool.create, ["self.connection_cls("]),
         (impl_rabbit.Consumer.consume, ["if conn.channel != self._declared_on:", "self.queue.consume("]),
-        (impl_rabbit.Consumer.declare, ["queue_arguments=self.queue_arguments"]),
-        (
-            impl_rabbit.Connection.consume,
-            ["min(timeout, self._poll_timeout)", "if self._consume_loop_stopped:"],
-        ),
+        (impl_rabbit.Connection.consume, ["recoverable_error_callback=_recoverable_error_callback"]),
         (impl_rabbit.Connection.consume, ["if tag in self._new_tags:", "consumer.consume(self, tag=tag)"]),
         (impl_rabbit.Connection.declare_consumer, ["consumer.declare(self)"]),
         (impl_rabbit.Connection.__init__, ["'confirm_publish': True"]),
         (impl_rabbit.Connection._set_current_channel, ["on_return=self.on_return"]),
         (impl_rabbit.Connection.ensure, ["recoverable_error_callback", "error_callback(exc)"]),
-        (
-            library_server.RPCServer._process_incoming,
-            ["message.reply(res)", "message.reply(failure=failure)"],
-        ),
         (Channel.__init__, ["self.cancel_callbacks"]),
         (Channel._remove_tag, ["self.cancel_callbacks.pop"]),
     ],
@@ -90,3 +74,52 @@ def test_the_library_sets_and_calls_what_is_relied_on(function, texts):
 
 def test_kombu_passes_the_time_limit_of_a_confirmation_on():
     assert "confirm_timeout" in inspect.signature(kombu.Producer.publish).parameters
+
+
+def test_few_owners_of_private_names_are_used():
+    assert (
+        len(
+            {owner.removesuffix(".__init__").removesuffix("._set_current_channel") for owner in library.NAMES}
+        )
+        == 8
+    )
+
+
+class Errors(impl_rabbit.Connection):
+    """A connection whose methods meet the errors that a test names."""
+
+    def __init__(self, *errors):
+        self.errors = errors
+
+    def ensure(self, method, retry, recoverable_error_callback, **options):
+        *met, last = self.errors
+        for error in met:
+            recoverable_error_callback(error)
+        if last is not None:
+            raise last
+        return method()
+
+
+class Reading(library.ReadingConnection, Errors):
+    """The same, with what it counts."""
+
+    def __init__(self, *errors):
+        Errors.__init__(self, *errors)
+
+
+@pytest.mark.parametrize(
+    ("errors", "losses"),
+    [
+        ([None], 0),
+        ([library.Timeout()], 0),
+        ([OSError("reset"), None], 1),
+        ([OSError("reset"), OSError("refused"), library.Timeout()], 2),
+        ([MessageDeliveryFailure("the broker has closed the channel")], 1),
+    ],
+)
+def test_each_error_of_the_broker_counts_as_a_loss_of_the_channel(errors, losses):
+    """A channel that the broker closes is opened again, with delivery tags that begin anew."""
+    reading, told = Reading(*errors), []
+    with contextlib.suppress(library.Timeout, MessageDeliveryFailure):
+        reading.ensure(lambda: None, recoverable_error_callback=told.append)
+    assert (reading.losses, len(told)) == (losses, len(errors) - 1)
