@@ -143,6 +143,8 @@ class Runner:
     def _disable(self, services: Sequence[NovaService], reason: str) -> None:
         for service in services:
             if not service.enabled:
+                if service.reason != self._journal.history.disabled.get(service.host):
+                    self._display.line(f"{service.host} is disabled already: {service.reason or 'no reason'}")
                 continue
             self._journal.write("disable", host=service.host, reason=reason)
             try:

@@ -143,6 +143,16 @@ def test_instances_that_never_go_to_the_hosts_of_a_flavor_take_none_of_its_place
     assert fast.worst_loss in {"fast0", "fast1"}
 
 
+def test_instances_that_nova_never_evacuates_take_no_place_of_the_others():
+    cloud = MadeCloud(node("h1", ram=16384), node("h2"))
+    cloud.put("tpm", "h1", flavor("tpm", ram=4096, hw__tpm_version="2.0"))
+    cloud.flavors |= SIZES
+    security = {f"COMPUTE_SECURITY_TPM_{name}" for name in ("2_0", "TIS", "SECRET_SECURITY_USER")}
+    cloud.traits = dict.fromkeys(("h1", "h2"), security)
+    (large,) = capacities(cloud.planned(), [SIZES["large"]]).flavors
+    assert (large.headroom, large.worst_loss) == (2, "h1")
+
+
 def test_in_a_large_cloud_the_hosts_with_most_room_and_instances_are_tried(monkeypatch):
     monkeypatch.setattr(losing, "MOST_TRIED", 3)
     cloud = MadeCloud(
@@ -157,3 +167,7 @@ def test_in_a_large_cloud_the_hosts_with_most_room_and_instances_are_tried(monke
     # 8 fit on each of the others by vCPUs, of which the instances take 4
     assert (small.headroom, small.worst_loss) == (7 * 8 - 4, "large")
     assert (fast.headroom, fast.worst_loss) == (0, "fast")
+    assert (found.losses_not_tried, found.words()[0].sayings) == (0, [])
+    monkeypatch.setattr(losing, "MOST_TRIED", 1)
+    found = capacities(cloud.planned(), list(cloud.flavors.values()))
+    assert "the loss of 1 host was not tried, and may leave less" in found.words()[0].sayings[0].words

@@ -94,9 +94,10 @@ def test_a_move_waits_for_those_that_it_needs(file):
 
 def test_a_host_that_was_disabled_before_is_left_so(file):
     cloud = three()
-    cloud.machines["h1"].enabled, cloud.machines["h1"].reason = False, "its own"
-    assert start(cloud, file).state == "done"
-    assert cloud.machines["h1"].reason == "its own"
+    cloud.machines["h1"].enabled, cloud.machines["h1"].reason = False, "berth-plan drain --run by eve"
+    assert start(cloud, file, lines=(lines := Lines())).state == "done"
+    assert lines.lines[0] == "h1 is disabled already: berth-plan drain --run by eve"
+    assert cloud.machines["h1"].reason == "berth-plan drain --run by eve"
     assert calls_of(cloud, "disable") == []
 
 
