@@ -26,9 +26,6 @@ from scheduler.logs import OneLineRecord
 
 NOT_RUN = 255
 
-#: The words of a command -> the module in ``scheduler.operators`` and the class.
-Commands = Mapping[str, str]
-
 
 class OperatorApp(App):
     """The commands and the options that all of them have.
@@ -39,7 +36,7 @@ class OperatorApp(App):
         completed: whether a command ran to its end, so that the exit status is the command's own.
     """
 
-    def __init__(self, name: str, description: str, commands: Commands, **streams) -> None:
+    def __init__(self, name: str, description: str, commands: Mapping[str, str], **streams) -> None:
         from scheduler.version import version
 
         self.NAME = name
@@ -121,7 +118,7 @@ class ConfiguredCommand(Command):
 def run(
     name: str,
     description: str,
-    commands: Commands,
+    commands: Mapping[str, str],
     argv: list[str] | None = None,
     **streams,
 ) -> int:

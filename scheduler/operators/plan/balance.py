@@ -212,19 +212,6 @@ class _Kind(NamedTuple):
     group: str
 
 
-@dataclass
-class _Allowed:
-    """The hosts that an instance of a kind may have.
-
-    Attributes:
-        hosts: bool, (hosts,); all until the filters were asked.
-        known: Whether the filters were asked.
-    """
-
-    hosts: np.ndarray
-    known: bool = False
-
-
 class _Best(NamedTuple):
     """A move and the variance of the share of memory in use that it leaves."""
 
@@ -260,7 +247,9 @@ class Balance:
         self._total = np.maximum(self._snapshot.table.numbers["total_usable_ram_mb"], 1)
         self._cells = self._snapshot.table.coded["cell"].codes
         self._moved: set[int] = set()
-        self._targets: dict[_Kind, _Allowed] = {}
+        #: The hosts that an instance of a kind may have, bool, (hosts,): all until the filters were asked.
+        self._allowed: dict[_Kind, np.ndarray] = {}
+        self._asked: set[_Kind] = set()
 
     @property
     def _used(self) -> np.ndarray:
@@ -299,12 +288,12 @@ class Balance:
             if best is None:
                 break
             if (move := self._to(best.instance, best.target)) is None:
-                self._targets[best.kind].hosts[best.target] = False
+                self._allowed[best.kind][best.target] = False
                 continue
             plan.moves.append(move)
             plan.gains.append(100 * (before - float(self._used.std())))
-            for targets in self._targets.values():  # either of both may suit others by now
-                targets.hosts[[move.source, move.target]] = True
+            for allowed in self._allowed.values():  # either of both may suit others by now
+                allowed[[move.source, move.target]] = True
         return plan
 
     def _to(self, index: int, target: int) -> Move | None:
@@ -325,11 +314,10 @@ class Balance:
             best = min((one for one in found.values() if one), key=lambda one: one.variance, default=None)
             if best is None or best.variance >= least:
                 return None
-            targets = self._targets[best.kind]
-            if targets.known:
+            if best.kind in self._asked:
                 return best
-            targets.hosts &= self._passing(best.instance)
-            targets.known = True
+            self._allowed[best.kind] &= self._passing(best.instance)
+            self._asked.add(best.kind)
             found[best.kind] = self._best_of(best.kind, kinds[best.kind], used)
 
     def _kinds(self, used: np.ndarray) -> dict[_Kind, dict[int, int]]:
@@ -350,7 +338,7 @@ class Balance:
         With x and y the shares that it has of its host and of the new one, the sum of squares changes by
         (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x.
         """
-        allowed = self._targets.setdefault(kind, _Allowed(np.ones(len(used), bool))).hosts
+        allowed = self._allowed.setdefault(kind, np.ones(len(used), bool))
         rows, memory = list(sources), self._memory(next(iter(sources.values())))
         x, y = (memory / self._total[rows])[:, np.newaxis], memory / self._total
         squares = np.square(used).sum() - 2 * used[rows][:, np.newaxis] * x + x * x + 2 * used * y + y * y
