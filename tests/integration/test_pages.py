@@ -107,7 +107,7 @@ def decision():
     out = [Out("service disabled (kernel update)", 1, ["h1"])]
     filters = [Step("i", "ComputeFilter", 3, 2, applies=True, out=out)]
     best = Best([0, 1], [10.5, 9.25], [Weights("RAMWeigher", [10.5, 9.25], 0.0, 1.0, 1.0)])
-    return made(filters=filters, hosts=hosts, best=best)
+    return made(filters=filters, hosts=hosts, best=best, why=None)
 
 
 @pytest.fixture(scope="module")
