@@ -198,7 +198,7 @@ class Changes:
     def claim_by_another(self):
         host, consumer = self.any_host(), self.new_uuid()
         amounts = {"VCPU": self.rng.choice([1, 2, 4]), "MEMORY_MB": self.rng.choice([1024, 2048])}
-        if self.admin.allocate(consumer, host.uuid, amounts):
+        if self.admin.allocate(consumer, {host.uuid: amounts}):
             self.instances.add(consumer)
             self.note("claim by another of", amounts, "on", host.uuid)
 

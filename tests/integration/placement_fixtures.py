@@ -12,7 +12,6 @@ from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 import pytest
-import requests
 
 from scheduler.claims.claims import Claims, Requester
 from scheduler.claims.doubts import NOTHING_KEPT, Kept
@@ -26,7 +25,7 @@ from scheduler.placement.write_policy import WritePolicy
 from scheduler.request.query import Query
 from tests.support.waiting import eventually
 from tools.rig.faulty_proxy import FaultyProxy
-from tools.rig.providers import HEADERS, Provider, create_fleet
+from tools.rig.providers import PlacementAdmin, Provider, create_fleet
 
 # The same rules as a daemon's, with shorter times.
 QUICK_WRITES = WritePolicy(
@@ -124,7 +123,7 @@ def claimer(client):
 def cloud(placement_url, connect):
     """What goes on behind the proxy: hosts of this test, and what instances hold."""
     writer = AllocationWriter(connect(placement_url))
-    aggregate = str(uuid.uuid4())
+    admin, aggregate = PlacementAdmin(placement_url), str(uuid.uuid4())
 
     def make(count=2, inventories=FLAT, **kwargs):
         kwargs.setdefault("aggregates", [aggregate])
@@ -138,16 +137,10 @@ def cloud(placement_url, connect):
         return Query((), f"{text}&member_of={aggregate}{limited}", limit)
 
     def used(provider):
-        answer = requests.get(
-            f"{placement_url}/resource_providers/{provider}/usages", headers=HEADERS, timeout=10
-        )
-        return answer.json()["usages"]
+        return admin.read(f"/resource_providers/{provider}/usages")["usages"]
 
     def delete(provider):
-        answer = requests.delete(
-            f"{placement_url}/resource_providers/{provider}", headers=HEADERS, timeout=10
-        )
-        assert answer.status_code == 204, answer.text
+        admin.call("DELETE", f"/resource_providers/{provider}")
 
     return SimpleNamespace(
         make=make,

@@ -140,9 +140,9 @@ class PlacementAdmin:
         """Give a trait to a provider, or take it away."""
         self.edit(provider, "traits", lambda now: sorted({*now, trait} if has else {*now} - {trait}))
 
-    def allocate(self, consumer: str, provider: str, amounts: Mapping[str, int]) -> bool:
-        """Let a new consumer hold something, and return whether Placement granted it."""
-        held = {provider: {"resources": amounts}}
+    def allocate(self, consumer: str, amounts: Mapping[str, Mapping[str, int]]) -> bool:
+        """Let a new consumer hold something of providers, and return whether Placement granted it."""
+        held = {provider: {"resources": each} for provider, each in amounts.items()}
         owner = {"project_id": "p", "user_id": "u", "consumer_generation": None}
         body = {"allocations": held, **owner}
         return bool(self.call("PUT", f"/allocations/{consumer}", body, allowed=(400, 409)).ok)
@@ -165,7 +165,7 @@ class PlacementAdmin:
         memory = self.read(f"{path}/inventories")["inventories"]["MEMORY_MB"]
         used = self.read(f"{path}/usages")["usages"]["MEMORY_MB"]
         amounts = {"MEMORY_MB": memory["total"] - memory["reserved"] - used - left_mb}
-        if not self.allocate(consumer, provider, amounts):
+        if not self.allocate(consumer, {provider: amounts}):
             raise RuntimeError(f"Provider {provider} has no room for {amounts}")
         return consumer
 

@@ -9,7 +9,6 @@ from keystoneauth1 import token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 import pytest
-import requests
 
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
@@ -17,7 +16,7 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from tests.support.nova_databases import NovaDatabases
 from tools.rig.placement import PlacementProcess
-from tools.rig.providers import HEADERS, Provider, create_fleet, empty
+from tools.rig.providers import PlacementAdmin, Provider, create_fleet, empty
 
 INVENTORIES = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 8192}}
 RESOURCES = {"VCPU": 2, "MEMORY_MB": 1024}
@@ -57,7 +56,7 @@ class Cloud:
     """What nova and Placement have; faults are made with the calls that do not keep both in step."""
 
     def __init__(self, url, path, nova):
-        self.url = url
+        self.url, self.admin = url, PlacementAdmin(url)
         self.nova = nova
         self.cell0 = CELL0
         self._path = path
@@ -107,24 +106,17 @@ class Cloud:
         return self.holds_each(consumer, dict.fromkeys(providers, resources))
 
     def holds_each(self, consumer, amounts):
-        body = {
-            "allocations": {provider: {"resources": resources} for provider, resources in amounts.items()},
-            "project_id": "project",
-            "user_id": "user",
-            "consumer_generation": None,
-        }
-        self._call("PUT", f"/allocations/{consumer}", body)
+        assert self.admin.allocate(consumer, amounts)
         return consumer
 
     def held(self, consumer):
-        return self._call("GET", f"/allocations/{consumer}").json()["allocations"]
+        return self.admin.read(f"/allocations/{consumer}")["allocations"]
 
     def shrink(self, provider, **totals):
         """Change the inventories as an operator's new ratio does."""
-        path = f"/resource_providers/{provider}/inventories"
-        generation = self._call("GET", path).json()["resource_provider_generation"]
-        inventories = {name: {"total": total} for name, total in totals.items()}
-        self._call("PUT", path, {"resource_provider_generation": generation, "inventories": inventories})
+        assert self.admin.edit(
+            provider, "inventories", lambda _now: {name: {"total": total} for name, total in totals.items()}
+        )
 
     def hide(self, consumer):
         """Take away the record of a consumer, as two simultaneous claims may."""
@@ -134,11 +126,6 @@ class Cloud:
     def empty(self):
         """Take everything out of Placement."""
         empty(self._path)
-
-    def _call(self, method, path, body=None):
-        answer = requests.request(method, f"{self.url}{path}", json=body, headers=HEADERS, timeout=10)
-        answer.raise_for_status()
-        return answer
 
 
 def new_uuid():
