@@ -88,11 +88,9 @@ def pytest_collection_modifyitems(config, items):
     The many quick ones come last, so that all processes end together.
     """
     in_campaign = config.getoption("--campaign-seed") is not None
-    packages = "package" in config.getoption("-m")
     run, left_out = [], []
     for item in items:
-        wanted = packages or not item.get_closest_marker("package")
-        (run if wanted and campaigns.is_run(item, in_campaign=in_campaign) else left_out).append(item)
+        (run if campaigns.is_run(item, in_campaign=in_campaign) else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
     items[:] = run
     if not hasattr(config, "workerinput"):

@@ -1,4 +1,4 @@
-"""The wheel and the Debian package, built from the last commit and installed where nothing else of this project is."""
+"""The wheel, built from the last commit and installed where nothing else of this project is."""
 
 import configparser
 import os
@@ -114,44 +114,3 @@ def test_two_builds_of_one_commit_are_the_same(installed, tmp_path):
     checkout = installed.parent / "checkout"
     shutil.rmtree(checkout / "build", ignore_errors=True)
     assert built(checkout, tmp_path).read_bytes() == first.read_bytes()
-
-
-@pytest.mark.package
-@pytest.mark.skipif(not shutil.which("dpkg-buildpackage"), reason="dpkg-dev is not installed")
-def test_the_debian_package_installs_a_program_that_starts_and_is_removed_whole(installed, tmp_path):
-    source = tmp_path / "source"
-    run("git", "clone", "-q", ROOT, source)
-    # Its libraries come from the running environment: to install them takes a minute
-    options = {"PYTHON": sys.executable, "PIP_OPTIONS": "--no-deps --no-build-isolation"}
-    options["DPKG_DEB_COMPRESSOR_TYPE"] = "none"
-    build = environment() | options | {"PYTHONPATH": os.pathsep.join(site.getsitepackages())}
-    run("dpkg-buildpackage", "-us", "-uc", "-b", "-d", cwd=source, env=build)
-    (package,) = tmp_path.glob("*.deb")
-    root = tmp_path / "root"
-    (root / "var/lib/dpkg/updates").mkdir(parents=True)
-    (root / "var/lib/dpkg/info").mkdir()
-    (root / "var/lib/dpkg/status").touch()
-    before = files_of(root)
-    # There is nothing in the root that its scripts could be run by
-    force = ["--force-not-root", "--force-depends", "--force-script-chrootless"]
-    dpkg = ["dpkg", f"--root={root}", *force, "--log=/dev/null"]
-    run(*dpkg, "--install", package)
-    program = root / "opt/berth/bin/berth-scheduler"
-    assert program.read_text().splitlines()[0] == "#!/opt/berth/bin/python"
-    assert (root / "lib/systemd/system/berth-scheduler.service").exists()
-    packages = sysconfig.get_path("purelib", vars={"base": str(root / "opt/berth")})
-    dependencies = pathlib.Path(packages, "dependencies.pth")
-    dependencies.write_text("\n".join(site.getsitepackages()))
-    python = [root / "opt/berth/bin/python"]
-    version = run(*python, program, "--version", cwd=tmp_path, env=environment())
-    assert version.strip() == "0.1.0"
-    assert list((root / "opt/berth/lib").rglob("*.pyc")), "which nobody may write later"
-    (root / "var/lib/berth").mkdir()
-    (root / "var/lib/berth/capacity.html").touch()
-    dependencies.unlink()
-    run(*dpkg, "--purge", "berth-scheduler")
-    assert files_of(root) == before
-
-
-def files_of(root):
-    return {path for path in root.rglob("*") if path.is_file() and "var/lib/dpkg" not in str(path)}

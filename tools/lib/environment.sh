@@ -134,7 +134,6 @@ need_machines() {
     find_servers
     command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
     command -v systemd-nspawn >/dev/null || missing+=(systemd-container)
-    command -v lintian >/dev/null || missing+=(lintian)
     for program in "$@"; do
         command -v "$program" >/dev/null || missing+=("$program")
     done

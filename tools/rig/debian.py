@@ -23,7 +23,10 @@ COMMAND_TIMEOUT = 1800
 #: Of a variant, what is in it besides the essential packages.
 PACKAGES = {
     # As a controller: nothing that only a build needs
-    "controller": ("systemd", "systemd-sysv", "dbus", "python3", "ca-certificates", "procps"),
+    "controller": (
+        *("systemd", "systemd-sysv", "dbus", "python3", "ca-certificates", "procps"),
+        *("autopkgtest", "dpkg-dev"),  # which runs debian/tests
+    ),
     "build": ("python3", "python3-venv", "ca-certificates", "dpkg-dev", "fakeroot"),
     # What images of Python have
     "image": ("python3", "python3-venv", "ca-certificates"),

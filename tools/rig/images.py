@@ -9,59 +9,34 @@ from typing import Any
 from tools.rig.debian import NSPAWN, run_program
 from tools.rig.service import ServiceProcess
 
-#: pip finds what it installs in a directory that is mounted there.
-DIGEST = "berth.digest"  # label of an image
-PIP_CONFIGURATION = "[global]\nno-index = true\nfind-links = /wheels\n"
-
 
 class Images:
     """A store of images in a directory."""
 
     def __init__(self, directory: Path) -> None:
         """Keep images in a directory."""
-        self._directory = directory
-        self._options = [
-            "--storage-driver=vfs",
-            f"--root={directory}/images",
-            f"--runroot={directory}/running",
-        ]
+        stores = [f"--root={directory}/images", f"--runroot={directory}/running"]
+        self._command = ["buildah", "--storage-driver=vfs", *stores]
 
     def buildah(self, *arguments: str) -> str:
         """Run buildah, and return what it prints; raises as ``run_program``."""
-        return run_program(["buildah", *self._options, *arguments])
+        return run_program([*self._command, *arguments])
 
     def import_base(self, archive: Path, tag: str) -> None:
         """Make an image of the files in an archive, unless it exists."""
-        if self._exists(tag):
-            return
-        name = self.buildah("from", "scratch").strip()
-        self.buildah("add", "--quiet", name, str(archive), "/")
-        self.buildah("commit", "--quiet", "--rm", name, tag)
+        if tag not in self.buildah("images", "--format={{.Name}}:{{.Tag}}").split():
+            name = self.buildah("from", "scratch").strip()
+            self.buildah("add", "--quiet", name, str(archive), "/")
+            self.buildah("commit", "--quiet", "--rm", name, tag)
 
     def build(
-        self,
-        tag: str,
-        context: Path,
-        arguments: Mapping[str, str],
-        volumes: Mapping[Path, str],
-        digest: str,
+        self, tag: str, context: Path, arguments: Mapping[str, str], volumes: Mapping[Path, str]
     ) -> None:
         """Build the Dockerfile of a directory, with directories mounted read only for its commands."""
         words = [f"--build-arg={name}={value}" for name, value in arguments.items()]
-        words.append(f"--label={DIGEST}={digest}")
         words += [f"--volume={source}:{target}:ro" for source, target in volumes.items()]
         options = ("--isolation=chroot", "--format=docker", "--layers=false", "--pull-never")
         self.buildah("build", "--quiet", *options, *words, f"--tag={tag}", str(context))
-
-    def identifier(self, tag: str) -> str:
-        """Return the ID of an image, which changes with its content."""
-        return self.buildah("inspect", "--type=image", "--format={{.FromImageID}}", tag).strip()
-
-    def built_of(self, tag: str) -> str | None:
-        """Return the digest of what an image was built of; None: there is no such image."""
-        if not self._exists(tag):
-            return None
-        return (self.configuration(tag).get("Labels") or {}).get(DIGEST)
 
     def configuration(self, tag: str) -> dict[str, Any]:
         """Return what an image says about how it is run."""
@@ -76,15 +51,13 @@ class Images:
         finally:
             self.buildah("rm", name)
 
-    def _exists(self, tag: str) -> bool:
-        with contextlib.suppress(RuntimeError):
-            self.buildah("inspect", "--type=image", tag)
-            return True
-        return False
-
 
 class Container(ServiceProcess):
-    """A container of an image on the network of this machine, whose program is process 1 in it."""
+    """A container of an image on the network of this machine, whose program is process 1 in it.
+
+    Attributes:
+        root: The directory of its files.
+    """
 
     def __init__(
         self, root: Path, configuration: Mapping[str, Any], log: Path, binds: Mapping[Path, str], **more: str
@@ -98,6 +71,7 @@ class Container(ServiceProcess):
             binds: What is mounted read only, and where.
             more: Variables of its environment besides those of the image.
         """
+        self.root = root
         self._variables = [*configuration["Env"], *(f"{name}={value}" for name, value in more.items())]
         command = [*(configuration.get("Entrypoint") or ()), *(configuration.get("Cmd") or ())]
         self._account = configuration["User"]  # its own: systemd-nspawn itself runs as root

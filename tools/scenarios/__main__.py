@@ -12,6 +12,7 @@ SCENARIOS = {
     "simulate": "tools.simulation.command",
     "chaos": "tools.scenarios.chaos",
     "why-not": "tools.scenarios.why_not",
+    "package": "tools.scenarios.package",
     "controller": "tools.scenarios.controller",
     "cluster": "tools.scenarios.cluster",
     "image": "tools.scenarios.image",

@@ -1,33 +1,39 @@
-"""tools/berth controller, tools/berth image and tools/berth cluster: what they compare, and what they write for the servers they start."""
+"""tools/berth package, tools/berth controller, tools/berth image and tools/berth cluster: what they compare, and what they write for the servers they start."""
 
-import hashlib
+from pathlib import Path
 
 import pytest
 
 from tools.rig import images, namespaces, packages
 from tools.rig.haproxy import HaProxy
 from tools.rig.namespaces import BRIDGE_ADDRESS, Network
-from tools.scenarios.controller_steps import NOT_OURS
-from tools.scenarios.image_steps import digest_of
-from tools.scenarios.transcript import Transcript
+from tools.scenarios import package
+from tools.scenarios.steps import WIDTH, Transcript
+
+BOTH = packages.Packages(Path("0.1.0/berth.deb"), Path("0.1.1/berth.deb"))
+PASSED = "PASS: Installation and purging test.\nPASS: Installation, upgrade and purging tests.\n"
 
 
 @pytest.mark.parametrize(
-    ("path", "ours"),
+    ("judge", "output", "right", "text"),
     [
-        ("opt/berth/lib/python3.11/__pycache__", True),
-        ("var/lib/berth/report", True),
-        ("var/lib/systemd/timers/stamp-berth-plan.timer", True),
-        ("etc/systemd/system/timers.target.wants/berth-plan.timer", True),
-        ("var/lib/nova/berth-shadow.jsonl", True),
-        ("var/lib/dpkg/info/berth-scheduler.list", False),
-        ("var/log/journal/0", False),
-        ("proc/1", False),
-        ("processes", True),
+        ("lint", "", True, "no errors and no warnings"),
+        ("lint", "W: berth-scheduler: no-manual-page [usr/bin/berth]\n", True, "W: no-manual-page"),
+        ("lint", "W: b: one\nE: b: no-copyright-file\n", False, "E: no-copyright-file, W: one"),
+        ("piuparts", f"1s DEBUG: begins\n{PASSED}2s INFO: ends\n", True, PASSED.strip()),
+        # Without the earlier version in the archive it passes without an upgrade
+        ("piuparts", "PASS: Installation and purging test.\n", False, "PASS: Installation and purging test."),
+        ("piuparts", f"{PASSED}FAIL: left:\n  /opt/a\n\n3s", False, f"{PASSED}FAIL: left:\n  /opt/a"),
+        ("piuparts", "no such chroot", False, "no such chroot"),
     ],
 )
-def test_files_that_come_and_go_are_not_left_over(path, ours):
-    assert bool(NOT_OURS.match(path)) is not ours
+def test_the_judges_of_a_package_are_read(judge, output, right, text, monkeypatch, tmp_path):
+    monkeypatch.setattr(package.debian, "run_program", lambda *_, **__: output)
+    act = {
+        "lint": lambda: package.lint(BOTH),
+        "piuparts": lambda: package.upgrade_and_purge("bookworm", tmp_path, BOTH, tmp_path / "log"),
+    }
+    assert act[judge]() == (right, text)
 
 
 def test_one_server_of_galera_is_the_writer_and_the_others_are_backups(tmp_path):
@@ -42,21 +48,6 @@ def test_one_server_of_galera_is_the_writer_and_the_others_are_backups(tmp_path)
     ]
     assert ["backup" in words for words in servers] == [False, True, True, False, False]
     assert "    bind 0.0.0.0:3306" in lines
-
-
-def test_a_package_is_built_again_when_what_it_is_made_of_changes(tmp_path):
-    for name in ("scheduler/a.py", "tests/b.py", "doc/source/install.rst", "doc/source/tune.rst"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-
-    def changed(name):
-        before = packages.digest(tmp_path)
-        (tmp_path / name).write_text("changed")
-        return packages.digest(tmp_path) != before
-
-    assert len(packages.digest(tmp_path)) == hashlib.sha256().digest_size * 2
-    assert [changed(name) for name in ("tests/b.py", "doc/source/tune.rst")] == [False, False]
-    assert [changed(name) for name in ("scheduler/a.py", "doc/source/install.rst")] == [True, True]
 
 
 def test_an_address_moves_only_once_the_member_that_has_it_is_cut_off(monkeypatch):
@@ -89,31 +80,20 @@ def test_separated_members_drop_only_what_comes_from_and_goes_to_each_other(monk
     ]
 
 
-@pytest.mark.parametrize(
-    ("changes", "again"),
-    [
-        ({}, False),
-        ({"Dockerfile": "FROM other"}, True),
-        ({"scheduler/a.py": "changed"}, True),
-        ({"tests/b.py": "changed"}, False),
-        ({"base": "another"}, True),
-        ({"VERSION": "0.2.0"}, True),
-    ],
-)
-def test_an_image_is_built_again_when_what_it_is_made_of_changes(tmp_path, changes, again):
-    def digest(found):
-        for name in ("Dockerfile", "scheduler/a.py", "tests/b.py"):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(found.get(name, name))
-        return digest_of(tmp_path, found.get("base", "one"), {"VERSION": found.get("VERSION", "0.1.0")})
-
-    assert (digest({}) != digest(changes)) is again
-
-
 def test_a_transcript_runs_its_lines_where_it_is_told_to():
     show = Transcript(["env", "PLACE=machine", "bash", "-c"])
-    show.run("echo $PLACE")
-    assert show.text == "$ echo $PLACE\nmachine\n"
+    show.run("echo $PLACE; echo; false")
+    assert show.text == "$ echo $PLACE; echo; false\nmachine\n"
+
+
+def test_what_is_said_between_commands_is_wrapped():
+    show = Transcript()
+    show.step("1 Begin")
+    show.say("word " * 40)
+    title, *said = show.text.strip().splitlines()
+    assert title == "== 1 Begin"
+    assert len(said) == 2
+    assert all(line.startswith("# ") and len(line) <= WIDTH for line in said)
 
 
 def test_a_program_runs_in_a_container_as_the_user_of_its_image(tmp_path, monkeypatch):
