@@ -138,16 +138,10 @@ class Trace(DecisionObserver):
     def mirrored(self, hosts: HostView, age: float) -> None:
         """Note the hosts that the mirror names, and the seconds since it was refreshed."""
         self._table = hosts.table
-        self._found("mirror", len(hosts), age)
+        self.found("mirror", len(hosts), age)
 
-    def looked_up(self, hosts: HostView) -> None:
-        self._found("table", len(hosts))
-
-    def held(self, hosts: int) -> None:
-        """Note that a redelivered request is answered with the ``hosts`` that its instances hold."""
-        self._found("held", hosts)
-
-    def _found(self, source: str, hosts: int, age: float = 0.0) -> None:
+    def found(self, source: str, hosts: int, age: float = 0.0) -> None:
+        """Note the source of the hosts, their number, and its age in seconds; see ``document.Candidates``."""
         self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
         self.mark(source)
 
@@ -168,7 +162,7 @@ class Trace(DecisionObserver):
         decision = self.decision
         self._log.begin()
         self.mark("failed" if self._left is None else "selection")
-        self._split_claims()
+        _split_claims(self.times, sum(each.seconds for each in self._claims))
         self.times["total"] = self._clock() - self._started
         decision.milliseconds = {stage: int(seconds * 1e6) / 1e3 for stage, seconds in self.times.items()}
         decision.candidates.age = round(decision.candidates.age, 3)
@@ -183,10 +177,10 @@ class Trace(DecisionObserver):
         if explain and decision.error and is_unspecific(decision.error):
             self.step = "explanation"
             failure = self._failed()
-            sets = self._explain(explain, failure)
+            sets = _explain(decision, explain, failure)
             self.mark("explanation")
             self.unexplained = failure if decision.why and decision.why.incomplete else None
-        self._say_cause()
+        _set_cause(decision)
         self._name_hosts(sets)
         # it refers to the whole answer of Placement
         self._failure, self._placed = Failure(self.request, ()), {}
@@ -197,31 +191,10 @@ class Trace(DecisionObserver):
     def complete(self, explain: Explain) -> None:
         """Replace an incomplete explanation in the document."""
         failure, self.unexplained = self.unexplained, None
-        if failure is not None and (sets := self._explain(explain, failure)) is not None:
-            self._say_cause()
+        if failure is not None and (sets := _explain(self.decision, explain, failure)) is not None:
+            _set_cause(self.decision)
             self._name_hosts(sets)
         self._offered = self._table = None
-
-    def _explain(self, explain: Explain, failure: Failure) -> np.ndarray | None:
-        """Note why no host suits; return the set of constraints that each host of the table fails."""
-        found = explain(failure)
-        if found is None:
-            return None
-        self.decision.why = found.why
-        return found.sets
-
-    def _say_cause(self) -> None:
-        decision = self.decision
-        decision.cause = cause_of(decision)
-        if decision.error is not None:
-            decision.summary = decision.cause.words if decision.cause else _other_end(decision)
-
-    def _split_claims(self) -> None:
-        """Make the time of claims, which is part of the selection, a stage of its own."""
-        claims = sum(each.seconds for each in self._claims)
-        if claims and "selection" in self.times:
-            self.times["claims"] = claims
-            self.times["selection"] = max(0.0, self.times["selection"] - claims)
 
     # -- called by the selection -----------------------------------------------------------------------------
 
@@ -342,6 +315,28 @@ class Trace(DecisionObserver):
         named = self._outcomes.named(refused, table, offered.table_rows if failed else None)
         decision.hosts = named.columns(table, self._names(), sets, complete=failed)
         decision.best.host = named.indices(self._outcomes.best)
+
+
+def _split_claims(times: dict[str, float], claims: float) -> None:
+    """Make the seconds of claims, which are part of the selection, a stage of its own."""
+    if claims and "selection" in times:
+        times["claims"] = claims
+        times["selection"] = max(0.0, times["selection"] - claims)
+
+
+def _explain(decision: Decision, explain: Explain, failure: Failure) -> np.ndarray | None:
+    """Note why no host suits; return the set of constraints that each host of the table fails."""
+    found = explain(failure)
+    if found is None:
+        return None
+    decision.why = found.why
+    return found.sets
+
+
+def _set_cause(decision: Decision) -> None:
+    decision.cause = cause_of(decision)
+    if decision.error is not None:
+        decision.summary = decision.cause.words if decision.cause else _other_end(decision)
 
 
 def _other_end(decision: Decision) -> str:

@@ -134,7 +134,7 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
     """
     if request.is_rebuild:
         forced = world.to_check(request)
-        trace.looked_up(forced)
+        trace.found("table", len(forced))
         return _choose(Offer(forced), request, world, begin(request), trace)
     request, session = with_queries(request, world, trace), None
     trace.step = "mirror"

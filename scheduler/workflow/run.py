@@ -116,7 +116,7 @@ class RequestRun:
         session = self._session(request)
         session.begin(held[request.instance_uuids[0]].host.table, request)
         with session:
-            self._trace.held(len(held))
+            self._trace.found("held", len(held))
             session.adopt({uuid: one.held for uuid, one in held.items()})
             selections = self._recovery.selections(held, request)
             self._trace.selected(selections)
