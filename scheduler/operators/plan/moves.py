@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+import re
 from typing import Any
 
 import msgspec
@@ -345,14 +346,19 @@ def flavor_of(instance: PlannedInstance) -> str:
 
 
 def causes(stays: Iterable[Unplaced]) -> list[str]:
-    """Return one sentence for each cause, that of most instances first."""
-    of_cause: dict[str, list[Unplaced]] = {}
+    """Return one sentence for each cause, that of most instances first; numbers do not make another cause."""
+    of_cause: dict[str, dict[str, list[Unplaced]]] = {}
     for one in stays:
         # the same cause holds for many hosts
-        cause = one.why.text.replace(f"host {one.source}", "its host").replace(one.source, "its host")
-        of_cause.setdefault(cause, []).append(one)
-    ordered = sorted(of_cause.items(), key=lambda each: -len(each[1]))
-    return [f"{count_text(len(ones), 'instance')}{_groups(ones)}: {cause}" for cause, ones in ordered]
+        words = one.why.text.replace(f"host {one.source}", "its host").replace(one.source, "its host")
+        of_cause.setdefault(re.sub(r"\d+", "0", words), {}).setdefault(words, []).append(one)
+    found = []
+    for texts in of_cause.values():
+        ones = [one for group in texts.values() for one in group]
+        such = " for example" if len(texts) > 1 else ""
+        cause = max(texts, key=lambda text: len(texts[text]))
+        found.append((len(ones), f"{count_text(len(ones), 'instance')}{_groups(ones)}{such}: {cause}"))
+    return [sentence for _, sentence in sorted(found, key=lambda each: -each[0])]
 
 
 def _groups(stays: Sequence[Unplaced]) -> str:

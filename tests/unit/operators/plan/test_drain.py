@@ -7,6 +7,7 @@ import pytest
 from scheduler.numa.guest import LARGE
 from scheduler.numa.topology import HostCell, HostTopology, PagePool
 from scheduler.operators.plan.drain import DrainMove, commands, drain
+from scheduler.operators.plan.moves import causes
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tests.builders import OTHER_CELL, uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -52,6 +53,14 @@ def test_what_is_missing_is_told_in_sum_with_the_step_that_left_no_host():
     assert plan.missing == {"DISK_GB": 1, "MEMORY_MB": 6000, "VCPU": 4}
     (text,) = reasons_of(plan).values()
     assert "lacks only 6000 MEMORY_MB: at most 4192 MEMORY_MB free" in text
+
+
+def test_causes_that_differ_in_numbers_are_one_cause():
+    cloud = MadeCloud(node("h1", ram=16384), node("h2", ram=1024))
+    for number, ram in enumerate((4096, 3072, 2048)):
+        cloud.put(f"i{number}", "h1", flavor(f"m{ram}", ram=ram))
+    (cause,) = causes(plan_of(cloud, "h1").without_place)
+    assert cause.startswith("3 instances for example: 1 host lacks only 4096 MEMORY_MB")
 
 
 def test_instances_stay_in_their_cell():
