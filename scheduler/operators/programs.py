@@ -31,7 +31,7 @@ PROGRAMS = {
             "list": "explain.decision_commands:ListCommand",
             "report": "report.command:ReportCommand",
             "why": "explain.ticket:WhyCommand",
-            "waiting": "explain.waiting_command:WaitingCommand",
+            "waiting": "explain.decision_commands:WaitingCommand",
         },
     ),
     "berth-plan": Program(

@@ -29,9 +29,6 @@ LOG = logging.getLogger("berth-plan")
 #: Limits that are shown of one place.
 LIMITS = 3
 
-#: What is left of flavors without a request.
-NO_HEADROOM = AfterLoss()
-
 # -- arguments -------------------------------------------------------------------------------------------
 
 
@@ -325,33 +322,21 @@ def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> Capaci
     cloud.snapshot.load_requests(range(len(cloud.snapshot.instances)))
     headrooms = Headrooms(Losses(cloud), found)
     after = headrooms.after_any_host()
-    return CapacitiesPlan(
-        flavors=[
-            _of_flavor(
-                cloud,
-                flavor.name,
-                found.get(flavor.name, {}),
-                after.get(flavor.name, NO_HEADROOM),
-                reasons.get(flavor.name, ""),
-            )
-            for flavor in flavors
-        ],
-        losses_not_tried=headrooms.untried,
-        all_placed=True,
-    )
+    of_flavors = []
+    for flavor in flavors:
+        left = after.get(flavor.name, AfterLoss())
+        zones = list(_in_zones(cloud, found.get(flavor.name, {}), left))
+        reason = reasons.get(flavor.name, "")
+        of_flavors.append(OfFlavor(flavor.name, zones, left.instances, left.host, reason))
+    return CapacitiesPlan(flavors=of_flavors, losses_not_tried=headrooms.untried, all_placed=True)
 
 
-def _of_flavor(
-    cloud: PlannedCloud, name: str, found: Mapping[int, FitOnHost], headroom: AfterLoss, reason: str
-) -> OfFlavor:
+def _in_zones(cloud: PlannedCloud, found: Mapping[int, FitOnHost], left: AfterLoss) -> Iterator[InZone]:
     zones: dict[str, list[FitOnHost]] = {}
     for row, fit in found.items():
         zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
-    in_zones = [
-        InZone(zone, sum(fit.count for fit in here), headroom.of_zone[zone], _stranded(here))
-        for zone, here in sorted(zones.items())
-    ]
-    return OfFlavor(name, in_zones, headroom.instances, headroom.host, reason)
+    for zone, here in sorted(zones.items()):
+        yield InZone(zone, sum(fit.count for fit in here), left.of_zone[zone], _stranded(here))
 
 
 def metrics(flavors: Sequence[OfFlavor]) -> list[Measured]:
