@@ -29,7 +29,7 @@ from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
 from scheduler.rpc import calls
 from scheduler.rpc.backlog import Backlog
-from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
+from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads, _Publication
 from scheduler.rpc.consumer import Consumer, Delivery
 from scheduler.rpc.open_calls import OpenCalls
 from scheduler.rpc.server import Server
@@ -380,6 +380,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "reply",
         _wrap(Bus, "reply", _swallowing(NobodyReads)),
     ),
+    "a queue that nobody reads counts as read": ("reply", _wrap(_Publication, "_look", _constant(None))),
     "a call whose reply is not confirmed ends": (
         "unconfirmed",
         _ending_as(calls.Event.UNDELIVERABLE, calls.Event.UNCONFIRMED),
