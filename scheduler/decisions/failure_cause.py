@@ -48,15 +48,20 @@ def cause_of(decision: Decision) -> Cause | None:
         return _cause(CauseCode.UNKNOWN_HOSTS, "", words)
     if why is None:
         return _cause(CauseCode.COMBINATION, "", "what each host fails could not be found out")
-    return next(_of_why(why, decision.kind))
+    return next(_of_why(why, decision))
 
 
 def _cause(code: CauseCode, subject: str, words: str, remedy: str = "") -> Cause:
     return Cause(code.value, subject, words, remedy or code.remedy)
 
 
-def _of_why(why: Why, kind: str) -> Iterator[Cause]:
+def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     """Yield the constraint that hosts fail alone, if there is one; otherwise the smallest sets."""
+    if why.suitable and (lost := decision.refused_claims):
+        # Hosts that suit do not help if Placement refuses what the instance keeps on another one.
+        refused = count_text(len(lost), "claim was", "claims were")
+        words = f"{refused} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
+        yield _cause(CauseCode.CLAIMS, lost[-1].host or "", words)
     if why.suitable:
         hosts = count_text(why.suitable, "host")
         yield _cause(CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since")
@@ -64,7 +69,7 @@ def _of_why(why: Why, kind: str) -> Iterator[Cause]:
     for code, constraint, failing in alone[:1]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
         lines += [failing_text(why, each) for each in why.failing if each is not failing]
-        special = remedy_of(why, constraint, failing, kind=kind)
+        special = remedy_of(why, constraint, failing, kind=decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
             special = for_fewer(why.placed, special or code.remedy)
         yield _cause(code, constraint.text, _in_words(why, lines), special)

@@ -22,6 +22,7 @@ from scheduler.decisions.document import (
 )
 from scheduler.decisions.failure_cause import CauseCode, cause_of, code_of_filter
 from scheduler.filters import builtin
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.selection.host_claiming import NOT_ENOUGH
 
 PAGE = Path(__file__).resolve().parents[3] / "doc/source/when-no-host-is-found.rst"
@@ -60,6 +61,7 @@ OWN = Constraint("OwnFilter", "filter", filter="OwnFilter")
 CLAIM = Constraint("a claim that Placement grants", "claim")
 ALIAS = Constraint("PCI alias gpu (1 CUSTOM_PCI)", "group", "flavor")
 GROUP = Constraint("group 1 (1 VGPU)", "group", "flavor")
+REFUSED = ClaimEvent(1, "h9", 409, "no room", ClaimState.GIVEN_UP)
 SEVERAL = Constraint("more than one constraint of the query", "several")
 
 
@@ -140,6 +142,12 @@ def sets(*found, kind="build", offered=0, **values):
             "4 hosts fail more than one constraint of the query",
         ),
         (sets(suitable=3), "changed", "", "3 hosts would be suitable now: the cloud has changed since"),
+        (
+            msgspec.structs.replace(sets(suitable=3), claims={"i": [REFUSED]}),
+            "claims",
+            "h9",
+            "1 claim was refused, the last on host h9: no room",
+        ),
         (sets(), "not_offered", "", "no compute node is known"),
         (
             failed(found=Candidates(source="placement", hosts=2, known=0, allowed=0)),
