@@ -190,7 +190,7 @@ class GroupCheck:
         if not nodes or not (is_first or self.group.is_anti_affinity):
             return {}
         try:
-            found = self._crowded(nodes) if self.group.is_anti_affinity else self._apart(nodes)
+            found = self._crowded(nodes) if self.group.is_anti_affinity else self._apart(nodes, names)
         except PlacementError as error:
             raise unavailable(error, f"Cannot read where group {self.group.text} is") from error
         places = self.places_of(found) if found else {}
@@ -217,27 +217,38 @@ class GroupCheck:
                 crowded[uuid] = Finding(ClaimState.AGAINST_POLICY, cause)
         return crowded
 
-    def _apart(self, nodes: Mapping[str, str]) -> dict[str, Finding]:
-        """Return what is found of the first instance if any member is on other hosts alone."""
-        own = {*nodes.values()}
+    def _apart(self, nodes: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Finding]:
+        """Return what is found of the first instance on a host if any member is on other hosts alone.
+
+        What earlier runs have left to a request can be on several hosts.
+        """
+        for host in dict.fromkeys(names[node] for node in nodes.values()):
+            own = {uuid: node for uuid, node in nodes.items() if names[node] == host}
+            if elsewhere := self._elsewhere(host, {*own.values()}, {names[node] for node in nodes.values()}):
+                cause = f"members of group {self.group.text} are on {', '.join(elsewhere)}"
+                return {next(iter(own)): Finding(ClaimState.AGAINST_POLICY, cause, hosts=elsewhere)}
+        return {}
+
+    def _elsewhere(self, host: str, own: Collection[str], hosts: Collection[str]) -> list[str]:
+        """Return the hosts of members that are not on a host.
+
+        Args:
+            own: Those compute nodes of the host that instances of the request are on.
+            hosts: The hosts of all instances of the request.
+        """
         others = self._members() - self.instances
-        there = {*others}.intersection(frozenset().union(*map(self.consumers_of, own)))
+        there = others.intersection(frozenset().union(*map(self.consumers_of, own)))
         # The claim of a member that is built was looked after, and is not released any more. Most requests
         # meet such a member, and read no more.
         if there and InstanceState.PLACED in self.states_of(there, ()).values():
-            return {}
+            return []
         absent = others - there
         states = self.states_of(absent, ()) if absent else {}
         latest = [uuid for uuid in self._in_order(absent) if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
         held = self.read_many(latest) if latest else {}
-        names = self.hosts_of({provider for each in held.values() for provider in each.allocations} | own)
-        here = {names.get(node, node) for node in own}
+        names = self.hosts_of({provider for each in held.values() for provider in each.allocations})
         of_each = [_hosts_in(each, names) for each in held.values()]
-        elsewhere = sorted({min(hosts) for hosts in of_each if hosts and not hosts & here})
-        if not elsewhere:
-            return {}
-        cause = f"members of group {self.group.text} are on {', '.join(elsewhere)}"
-        return {next(iter(nodes)): Finding(ClaimState.AGAINST_POLICY, cause, hosts=elsewhere)}
+        return sorted({min(each) for each in of_each if each and host not in each} | ({*hosts} - {host}))
 
     def _in_order(self, uuids: Collection[str]) -> list[str]:
         order = dict.fromkeys([*self.group.members, *sorted(uuids)])

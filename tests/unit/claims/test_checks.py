@@ -151,14 +151,19 @@ class Cloud:
         return {uuid: self.states.get(uuid, InstanceState.WAITING) for uuid in uuids}
 
     def check(self, policy, node, most=1, members=("a", "b", "c"), is_first=True):
-        """Check the nodes of instance ``a``, which is in a group that has more members now than it knows."""
+        """Check the claim of instance ``a``, whose group has more members now than it knows.
+
+        Args:
+            node: The node of the claim; or those of all instances of the request, by instance.
+        """
+        nodes = {"a": node} if isinstance(node, str) else node
         wire = InstanceGroup(
             uuid="g", policy=policy, policies=[policy], _rules={"max_server_per_host": str(most)}
         )
         group = ServerGroup("g", policy, (policy,), ("a",), (), wire, "web")
         check = GroupCheck(
             group,
-            frozenset("a"),
+            frozenset(nodes),
             lambda _group: list(members),
             self.states_of,
             lambda uuids: {uuid: [("cell", self.places[uuid])] for uuid in uuids if uuid in self.places},
@@ -166,7 +171,8 @@ class Cloud:
             self.read_many,
             lambda providers: {each: NODES[each] for each in providers if each in NODES},
         )
-        added = {"a": {node: {"resources": {"VCPU": 1}}, "shared disks": {"resources": {"DISK_GB": 1}}}}
+        disks = {"shared disks": {"resources": {"DISK_GB": 1}}}
+        added = {uuid: {each: {"resources": {"VCPU": 1}}, **disks} for uuid, each in nodes.items()}
         found = look_after(check, added, self.clock.timing, POLICY, is_first=is_first)
         return {uuid: one.hosts or one.cause for uuid, one in found.items()}
 
@@ -253,6 +259,23 @@ def test_later_members_of_one_request_follow_its_first():
     assert cloud.check("affinity", "node1", is_first=False) == {}
     assert cloud.read == []
     assert Cloud(a=["node1"], b=["node1"]).check("anti-affinity", "node1", is_first=False) != {}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "held", "found"),
+    [
+        ({"a": "node1", "b": "node1"}, {}, {}),
+        ({"a": "node1", "b": "node2"}, {}, {"a": ["h2"]}),
+        ({"a": "node1", "b": "node2"}, {"c": ["node1"]}, {"b": ["h1"]}),
+        ({"a": "node1", "b": "node2"}, {"c": ["node1"], "d": ["node2"]}, {}),
+    ],
+    ids=["together", "apart", "one beside a built member", "both beside built members"],
+)
+def test_what_earlier_runs_left_to_one_request_is_together(nodes, held, found):
+    """Two runs of a call, each on hosts of its own, can leave one instance on each."""
+    states = dict.fromkeys(held, InstanceState.PLACED)
+    cloud = Cloud(states=states, **{uuid: [node] for uuid, node in nodes.items()}, **held)
+    assert cloud.check("affinity", nodes, members=("a", "b", "c", "d")) == found
 
 
 @pytest.mark.parametrize("policy", ["affinity", "anti-affinity"])
