@@ -114,17 +114,18 @@ class MirrorJudging:
         uuids = [row.uuid for row in self._known.table.rows]
         at = _known_rows(nodes, uuids)
         full = set(self._mirror.full_nodes)
-        absent = [uuid for uuid in self._known.uuids(at < 0) if uuid not in full]
-        if absent:
-            if self._answers is None:
-                self._gaps.incomplete = True
-            elif states := self._answers.states(absent[:MOST_READ]):
-                rows = range(len(nodes), len(nodes) + len(states))
-                nodes = nodes.with_more(states)
-                nodes.read_to[rows.start :] = 0.0
-                for row, state in zip(rows, states.values(), strict=True):
-                    nodes.set_state(row, state)
-                at = _known_rows(nodes, uuids)
+        unknown = self._known.uuids(at < 0)
+        absent = [uuid for uuid in unknown if uuid not in full]
+        to_read = unknown if len(unknown) <= MOST_READ else absent[:MOST_READ]
+        if self._answers is None:
+            self._gaps.incomplete |= bool(absent)
+        elif to_read and (states := self._answers.states(to_read)):
+            rows = range(len(nodes), len(nodes) + len(states))
+            nodes = nodes.with_more(states)
+            nodes.read_to[rows.start :] = 0.0
+            for row, state in zip(rows, states.values(), strict=True):
+                nodes.set_state(row, state)
+            at = _known_rows(nodes, uuids)
         return PlainJudge(nodes, at, self._known.charged, self._in_nova)
 
     def _in_nova(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
