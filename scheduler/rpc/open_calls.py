@@ -124,6 +124,13 @@ class OpenCalls:
         if is_first:
             self._loop.wake()
 
+    def holds(self, message_id: str) -> bool:
+        """Return whether there is a call of a message that the broker does not have again."""
+        with self._lock:
+            calls = list(self._calls.values())
+        same = (each for each in calls if message_id and each.message_id == message_id)
+        return any(each.can_be_requeued and not each.is_lost for each in same)
+
     def remove(self, call: Call) -> None:
         """Forget a call: it is over."""
         with self._lock:

@@ -12,6 +12,7 @@ from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.bounds.outages import Lacks, Outages
 from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
+from scheduler.request.past import Past
 from scheduler.rpc import library, wire
 from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
@@ -151,7 +152,15 @@ class Server:
     # -- a call ----------------------------------------------------------------------------------------------
 
     def take(self, call: Call) -> None:
-        """Begin to look after a call that was received; a thread of the pool serves it."""
+        """Begin to look after a call that was received; a thread of the pool serves it.
+
+        Of a message that is in its queue several times one delivery is enough. While connections are lost
+        again and again, each further one would be put into the queue once more.
+        """
+        if call.past is Past.REDELIVERED and call.delivery and self.open_calls.holds(call.message_id):
+            LOG.info("Call %s was delivered twice; acknowledging the second delivery", call.frame.msg_id)
+            call.delivery.acknowledge()
+            return
         self.open_calls.add(call)
         self._submit(call, None)
 

@@ -112,6 +112,23 @@ def test_a_call_that_ends_each_process_that_runs_it_is_answered_with_an_error_af
     assert caplog.text.count("with an error instead of serving it again") == (ends[0] == "InternalError")
 
 
+@pytest.mark.parametrize(
+    ("identity", "state", "ends"),
+    [
+        ({}, {}, ["acknowledged"]),
+        ({}, {"is_current": False}, ["hosts", "acknowledged"]),
+        ({}, {"is_acknowledged": True}, ["hosts", "acknowledged"]),
+        ({"_unique_id": "another"}, {}, ["hosts", "acknowledged"]),
+    ],
+    ids=["held", "the broker has it again", "acknowledged as overdue", "another message"],
+)
+def test_of_a_message_that_is_in_its_queue_twice_one_delivery_is_served(claiming, identity, state, ends):
+    running, frame = claiming(), {**boot(), "_unique_id": "a message"}
+    first = make_call({**frame, **identity}, running.bus, **state)
+    running.server.open_calls.add(first)
+    assert running.serve(frame, past=Past.REDELIVERED) == ends
+
+
 @pytest.mark.parametrize("past", Past)
 def test_a_request_knows_whether_its_call_has_a_past_and_when_it_was_received(running, manager, past):
     told = []
