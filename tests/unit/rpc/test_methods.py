@@ -168,7 +168,6 @@ def test_calls_that_nothing_takes_are_logged_once_in_an_interval(ask, caplog, cl
         (KeyboardInterrupt(), "InternalError", logging.ERROR),
         (GeneratorExit(), "InternalError", logging.ERROR),
     ],
-    ids=repr,
 )
 def test_errors_of_the_manager(ask, manager, caplog, raised, kind, level):
     caplog.set_level(logging.DEBUG, logger="nova.scheduler.rpc.methods")
