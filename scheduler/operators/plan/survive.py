@@ -238,16 +238,7 @@ class SurvivePlan(Plan, kw_only=True, tag="survive"):
             "Missing": lambda one: amounts(one.missing),
         }  # fmt: skip
         subject = f"{self.survived} of {count_text(self.domains, 'failure')} would be survived"
-        drawn = (
-            (
-                one.domain,
-                one.instances,
-                one.placed,
-                f"{one.placed} of {one.instances} placed",
-                "" if one.placed == one.instances else BAD,
-            )
-            for one in self.answers
-        )
+        drawn = (_bar(one.domain, one.instances, one.placed, " placed") for one in self.answers)
         legend = (("pale", "on the failed hosts"), ("strong", "placed on the rest"))
         return Head("Losing hosts", subject, self.look, sayings=self._sayings()), [
             bars("Instances of each failure", drawn, legend),
@@ -422,16 +413,7 @@ class FailuresPlan(Plan, kw_only=True, tag="failures"):
     def words(self) -> tuple[Head, list[Part]]:
         worst: Columns = {f"Loss of {one.kind}": partial(_lost, kind=one.kind) for one in self.kinds}
         columns = {"Flavor at risk": "flavor", "Instances": "instances", **worst}
-        drawn = (
-            (
-                one.kind,
-                one.domains,
-                one.all_survived,
-                f"{one.all_survived} of {one.domains}",
-                "" if one.all_survived == one.domains else BAD,
-            )
-            for one in self.kinds
-        )
+        drawn = (_bar(one.kind, one.domains, one.all_survived) for one in self.kinds)
         legend = (("pale", "checked"), ("strong", "survived"))
         sayings = [Saying(one.line()) for one in self.kinds]
         return Head("What the cloud survives", look=self.look, sayings=sayings), [
@@ -502,3 +484,8 @@ def metrics(plan: FailuresPlan) -> list[Measured]:
         of_kinds("berth_failures_survived", placed, lambda one: one.all_survived),
         of_kinds("berth_failures_without_place", lost, lambda one: one.without_place),
     ]
+
+
+def _bar(name: str, whole: int, part: int, done: str = "") -> tuple[str, int, int, str, str]:
+    """Return a row of ``bars``, which is bad unless the part is the whole."""
+    return name, whole, part, f"{part} of {whole}{done}", "" if part == whole else BAD
