@@ -7,7 +7,7 @@ The provider of a compute host has the UUID of its ComputeNode record. A sharing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 import uuid
@@ -256,8 +256,9 @@ class _Filling:
         self._write_aggregates(providers, ids)
 
     def _write_providers(self, providers: Sequence[Provider]) -> dict[str, int]:
-        now = datetime.now(UTC).replace(tzinfo=None)
-        common = {"generation": 3, "created_at": now, "updated_at": now}
+        # As old as those of a cloud in use: a host that changed lately is read in full before a claim.
+        earlier = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
+        common = {"generation": 3, "created_at": earlier, "updated_at": earlier}
         rows = [{"uuid": provider.uuid, "name": provider.name, **common} for provider in providers]
         self._insert("resource_providers", rows)
         table = self._tables["resource_providers"]

@@ -1,5 +1,6 @@
 """One history: everything starts, things go wrong, quiet returns, and the promise is checked."""
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +26,7 @@ from tools.simulation.promise import (
     check_receipts,
     check_waits,
 )
-from tools.simulation.runtime import Process, Runtime
+from tools.simulation.runtime import Endless, Process, Runtime
 from tools.simulation.stream import Stream
 
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
@@ -44,6 +45,9 @@ FAIR = "crowd"
 
 # The profile in which there is room for all requests, so that none may fail.
 WITH_ROOM = "partitions"
+
+# Lines of a trace that are kept, the last ones.
+MOST_LINES = 100_000
 
 # Seconds after which faults have stopped, whatever was drawn.
 LAST_FAULT = 500.0
@@ -72,7 +76,7 @@ class Trace(logging.Handler):
 
     def __init__(self, runtime: Runtime, *, wanted: bool) -> None:
         super().__init__(logging.INFO if wanted else logging.ERROR)
-        self.lines: list[str] = []
+        self.lines: deque[str] = deque(maxlen=MOST_LINES)
         self.errors: list[str] = []
         self._runtime = runtime
         self._wanted = wanted
@@ -172,11 +176,13 @@ class History:
                 runtime.run(self._end_of_faults())
                 self._calm()
                 violations = self._let_settle(runtime)
+        except Endless as error:
+            violations = [Violation("endless", str(error))]
         finally:
             logger.removeHandler(self._trace)
             threads.clear()
         counts = {"calls": len(self._callers.calls), "instances": len(self._callers.instances)}
-        return Outcome(self.plan, violations, self._trace.lines, runtime.clock, counts)
+        return Outcome(self.plan, violations, list(self._trace.lines), runtime.clock, counts)
 
     def _end_of_faults(self) -> float:
         """Return when the last fault of the plan ends, or LAST_FAULT."""

@@ -17,9 +17,19 @@ from typing import Any, Self
 
 import greenlet
 
+#: Steps of tasks and of the clock in a history: ten times the most of 200 histories of all profiles.
+MOST_STEPS = 350_000
+
 
 class Stopped(BaseException):
     """Raised in the tasks that are left when a history is over, to end them."""
+
+
+class Endless(Exception):
+    """A history did not end within ``MOST_STEPS``."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the history did not end within {MOST_STEPS} steps")
 
 
 class Deadlock(Exception):
@@ -122,6 +132,7 @@ class Runtime:
         self.current: Task | None = None
         self.preemption = preemption
         self.closed = False
+        self.steps = 0
         self.crashes: list[tuple[Process, str, BaseException]] = []
         self._ready: list[Task] = []
         self._timers: list[Timer] = []
@@ -217,7 +228,8 @@ class Runtime:
         process = task.process
         if process.fuse is not None:
             self._burn(process)
-        if self._ready and self.random.random() < self.preemption:
+        self.steps += 1
+        if self.steps > MOST_STEPS or (self._ready and self.random.random() < self.preemption):
             self._ready.append(task)
             self._switch()
 
@@ -272,14 +284,19 @@ class Runtime:
     # -- running ---------------------------------------------------------------------------------------------
 
     def run(self, until: float) -> None:
-        """Run what is ready, and let time pass, up to a time or until nothing is left to do."""
-        while True:
-            while self._ready:
-                task = self._ready.pop(self._draw(len(self._ready)))
-                self._continue(task)
-            if not self._advance(until):
+        """Run what is ready, and let time pass, up to a time or until nothing is left to do.
+
+        Raises:
+            Endless: That takes too many steps.
+        """
+        while self.steps <= MOST_STEPS:
+            self.steps += 1
+            if self._ready:
+                self._continue(self._ready.pop(self._draw(len(self._ready))))
+            elif not self._advance(until):
                 self.clock = max(self.clock, until) if self._timers else self.clock
                 return
+        raise Endless
 
     def close(self) -> None:
         """End all tasks that are left, dead and alive."""

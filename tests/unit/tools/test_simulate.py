@@ -103,6 +103,11 @@ def test_a_history_in_which_the_promise_holds_ends_with_status_0():
     assert (done.returncode, done.stdout.rstrip().rpartition("\n")[2]) == (0, "The promise held.")
 
 
+def run_script(text):
+    command = [sys.executable, "-W", "ignore", "-c", text]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+
+
 def test_nothing_is_kept_of_the_histories_before():
     text = """
 import gc
@@ -113,9 +118,19 @@ for seed in (8, 11, 14):  # in which processes are killed
 gc.collect()
 print(sum(isinstance(each, runtime.Runtime) for each in gc.get_objects()))
 """
-    command = [sys.executable, "-W", "ignore", "-c", text]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = run_script(text)
     assert done.stdout == "1\n", done.stderr  # the last one
+
+
+def test_a_history_that_does_not_end_violates_the_promise():
+    text = """
+from tools.simulation import command, runtime
+command.prepare()
+runtime.MOST_STEPS = 1000
+print(command.run_seed((8, "kill"))[1]["violations"])
+"""
+    done = run_script(text)
+    assert done.stdout == "[('endless', 'the history did not end within 1000 steps')]\n", done.stderr
 
 
 # -- plans ---------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from types import ModuleType
 
 import pytest
 
-from tools.simulation import imports, threads
-from tools.simulation.runtime import Deadlock, Runtime
+from tools.simulation import imports, runtime, threads
+from tools.simulation.runtime import Deadlock, Endless, Runtime
 
 THREADING, QUEUE = threads.MODULES["threading"], threads.MODULES["queue"]
 FUTURES, TIME = threads.MODULES["concurrent.futures"], threads.MODULES["time"]
@@ -50,6 +50,25 @@ def test_different_seeds_give_different_orders():
 
 def test_every_task_gets_its_turn_first_with_some_seed():
     assert {order_of(seed)[0][0] for seed in range(20)} == {"a", "b", "c"}
+
+
+def lock_for_ever():
+    lock = THREADING.Lock()
+    while True:
+        with lock:
+            pass
+
+
+def sleep_for_ever():
+    while True:
+        TIME.sleep(0.0)
+
+
+@pytest.mark.parametrize("task", [lock_for_ever, sleep_for_ever])
+def test_a_history_that_does_not_end_has_a_bound(task, monkeypatch):
+    monkeypatch.setattr(runtime, "MOST_STEPS", 1000)
+    with pytest.raises(Endless, match="did not end within 1000 steps"):
+        run(task, preemption=0.0)
 
 
 def test_time_moves_only_when_all_tasks_wait():
