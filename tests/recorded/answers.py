@@ -33,9 +33,15 @@ KINDS = {
     "rules": Kind("rules_caller", lambda seed: [rules_cases.make(seed + number) for number in range(200)]),
     "queries": Kind("query_caller", lambda seed: query_cases.cases(f"berth{seed}", 400)),
     "numa_pci": Kind(
-        "numa_pci_caller", lambda seed: [numa_pci_cases.make(f"berth{seed}", number) for number in range(600)]
+        "numa_pci_caller",
+        lambda seed: [*kept(), *(numa_pci_cases.make(f"berth{seed}", number) for number in range(600))],
     ),
 }
+
+
+def kept():
+    """Cases of NUMA and PCI fitting that are not made by chance, each with its intent."""
+    return [json.loads(line) for line in _file("numa_pci_kept").read_text().splitlines()]
 
 
 def asked(name, nova, seed=SEED):

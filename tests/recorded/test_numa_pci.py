@@ -48,7 +48,6 @@ def comparable(case, nova, berth):
         if charged_without_pages(case):
             for one in nova, berth:
                 one.pop("usage_error", None), one.pop("usage_after", None)
-    berth.pop("core_use", None)
     return by_core(case["host"], nova), by_core(case["host"], berth)
 
 

@@ -1,5 +1,8 @@
 """What Berth makes of cases of NUMA and PCI fitting, in the words of numa_pci_caller.py."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
 
 from scheduler import objects
@@ -9,8 +12,14 @@ from scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.numa import loading
 from scheduler.numa.fit import Fitter
+from scheduler.numa.guest import guest_topology_from
+from scheduler.numa.topology import PinConflict, limits_from
+from scheduler.numa.usage import consume
 from scheduler.objects.base import WireObject
 from scheduler.pci import pools as pci_pools
+from scheduler.pci import support
+from scheduler.pci.consumption import ChosenCells
+from scheduler.pci.requests import requests_from
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
@@ -18,7 +27,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.amounts import PCIWeigher
 from tests.builders import make_host, make_view
-from tests.golden import replay
 from tests.unit.selection.requests import make_conf, make_spec
 
 FILTERS = {"NUMATopologyFilter": NUMATopologyFilter, "PciPassthroughFilter": PciPassthroughFilter}
@@ -26,9 +34,34 @@ PACKING = "compute__packing_host_numa_cells_allocation_strategy"
 
 
 def answer(case):
-    if case["op"] == "fit":
-        return replay.run_fit(case)[2]
-    return replay.run_support(case) if case["op"] == "support" else boot(case)
+    return {"fit": fit, "support": supported, "boot": boot}[case["op"]](case)
+
+
+def fit(case):
+    host, guest = _topology(case["host"]), guest_topology_from(_wire(case["request"]["numa_topology"]))
+    requests = requests_from(_wire(case["request"].get("pci_requests")))
+    fitter, limits = Fitter(packing=case["options"]["pack_host_cells"]), limits_from(_wire(case["limits"]))
+    result = fitter.fit(host, guest, limits, _pools(case["host"]), requests, case["provider_mapping"])
+    assert bool(result.reason) is not bool(result)
+    if not result:
+        after = result.guest_after
+        cells = [{"id": cell.id, "pagesize": cell.pagesize} for cell in after.cells] if after else None
+        return {"fits": False, "request_after": cells}
+    shown = {"fits": True, "cells": _shown_cells(result.fitted)}
+    try:
+        return {**shown, "usage_after": _shown_usage(consume(host, result.fitted))}
+    except PinConflict:
+        return {**shown, "usage_error": "CPUPinningInvalid"}
+
+
+def supported(case):
+    pools, topology = _pools(case["host"]), _topology(case["host"])
+    requests = requests_from(_wire(case["request"]["pci_requests"]))
+    chosen = ChosenCells(frozenset(case["numa_cells"] or ()), topology.sockets if topology else None)
+    reason = support.unsupported_reason(pools, requests, case["provider_mapping"], chosen)
+    after = support.apply_requests(pools, requests, case["provider_mapping"], chosen)
+    assert after.reason == reason
+    return {"supported": not reason, "pools_after_apply": _shown_pools(after.pools)}
 
 
 def boot(case):
@@ -96,9 +129,9 @@ class RecordingChain(FilterChain):
         topology, pools = host.numa_topology, host.pci_stats
         guest = self.request.progress.guest
         self.steps[-1].update(
-            cells=replay.shown_cells(guest),
-            usage=replay.shown_usage(topology and topology.known),
-            pools=replay.shown_pools(pools and pools.known),
+            cells=_shown_cells(guest),
+            usage=_shown_usage(topology and topology.known),
+            pools=_shown_pools(pools and pools.known),
             weight=int(PCIWeigher(None).amount(hosts.at(np.array([index])))[0]),
         )
 
@@ -116,18 +149,41 @@ class _RecordingPreparedChain(PreparedChain):
 
 
 def _host(number, host):
-    pools = host["pci_stats"]
     candidates = (
         Candidate(f"h{number}", (f"h{number}",), {}, one["mappings"], at)
         for at, one in enumerate(host["candidates"])
     )
     return (
         make_host(f"h{number}")
-        .numa(loading.load_topology(replay.text(host["numa_topology"])))
-        .pci(None if pools is None else pci_pools.load_pools(replay.text(pools)))
+        .numa(_topology(host))
+        .pci(_pools(host))
         .ratios(cpu=host["cpu_allocation_ratio"], ram=host["ram_allocation_ratio"])
         .candidate(*candidates)
     )
+
+
+def _topology(host):
+    return loading.load_topology(_text(host["numa_topology"]))
+
+
+def _pools(host):
+    stored = host.get("pci_stats")
+    return None if stored is None else pci_pools.load_pools(_text(stored))
+
+
+def _text(primitive):
+    return None if primitive is None else json.dumps(primitive)
+
+
+def _wire(primitive):
+    """A primitive as an object with attributes; absent members stay absent."""
+    if isinstance(primitive, dict) and "nova_object.data" in primitive:
+        return SimpleNamespace(
+            **{name: _wire(value) for name, value in primitive["nova_object.data"].items()}
+        )
+    if isinstance(primitive, list):
+        return [_wire(value) for value in primitive]
+    return primitive
 
 
 def _request(stored):
@@ -139,7 +195,8 @@ def _request(stored):
     if groups is not None:
         groups = [objects.RequestGroup(requester_id=group) for group in groups]
     flavor = objects.Flavor(memory_mb=1, vcpus=1, root_gb=0, ephemeral_gb=0, swap=0, **stored["flavor"])
-    return make_spec(flavor=flavor, requested_resources=groups, **members)
+    image = objects.ImageMeta(properties=objects.ImageMetaProps(**stored.get("image_properties", {})))
+    return make_spec(flavor=flavor, image=image, requested_resources=groups, **members)
 
 
 def _shown_limits(limits):
@@ -151,3 +208,36 @@ def _shown_limits(limits):
         shown["physnets"] = sorted(network.physnets) if "physnets" in network else []
         shown["tunneled"] = "tunneled" in network and network.tunneled
     return shown
+
+
+def _shown_cells(guest):
+    if guest is None:
+        return None
+    return [
+        {
+            "host_cell": cell.id,
+            "pagesize": cell.pagesize,
+            "pins": {str(vcpu): cpu for vcpu, cpu in cell.pins or ()},
+            "reserved": sorted(cell.reserved or ()),
+        }
+        for cell in guest.cells
+    ]
+
+
+def _shown_usage(host):
+    if host is None:
+        return None
+    return [
+        {
+            "id": cell.id,
+            "cpu_usage": cell.cpu_usage,
+            "memory_usage": cell.memory_usage,
+            "pinned_cpus": sorted(cell.pinned),
+            "pages_used": {str(pool.size): pool.used for pool in cell.pages},
+        }
+        for cell in host.cells
+    ]
+
+
+def _shown_pools(pools):
+    return None if pools is None else [pool.flat() for pool in pools.pools]

@@ -120,7 +120,7 @@ def fit(nova, case):
     if error:
         return {"fits": False, "error": error}
     if not fitted:
-        after = [{"id": cell.id, "pagesize": cell.pagesize} for cell in guest.cells]
+        after = guest and [{"id": cell.id, "pagesize": cell.pagesize} for cell in guest.cells]
         return {"fits": False, "request_after": after}
     after, error = attempt(nova.hardware.numa_usage_from_instance_numa, host, fitted)
     usage = {"usage_error": error} if error else {"usage_after": shown_usage(after)}
@@ -235,7 +235,7 @@ def request_spec(nova, request):
     groups = request["requested_groups"]
     spec = objects.RequestSpec(
         flavor=flavor,
-        image=objects.ImageMeta(properties=objects.ImageMetaProps()),
+        image=objects.ImageMeta(properties=objects.ImageMetaProps(**request.get("image_properties", {}))),
         numa_topology=nova.read(request["numa_topology"]),
         pci_requests=nova.read(request["pci_requests"]),
         instance_group=None,

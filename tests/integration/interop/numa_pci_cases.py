@@ -1,4 +1,4 @@
-"""Random cases of NUMA and PCI fitting, in the form of the golden ones (spec: numa-and-pci 7).
+"""Random cases of NUMA and PCI fitting (spec: numa-and-pci 7).
 
 ``make(seed, number)`` always gives the same case. Amounts are few and coarse, so that hosts are nearly full, and guests
 fit about every other time.

@@ -34,14 +34,20 @@ def test_fields_of_a_cell_are_read_and_unknown_ones_ignored():
     network = enveloped("NetworkMetadata", {"physnets": ["a"], "tunneled": True})
     pages = [enveloped("NUMAPagesTopology", PAGES)]
     loaded = parse_topology(
-        stored(cell(network_metadata=network, mempages=pages, pinned_cpus=["2"], future=1))
+        stored(cell(network_metadata=network, mempages=pages, pinned_cpus=["2"], memory=64.0, future=1))
     ).cells[0]
+    assert (loaded.memory, loaded.pinned) == (64, {2})
     assert loaded.siblings == (frozenset({0, 1}), frozenset({2}))
     assert loaded.free_cores == ((1,), ())
     assert loaded.network == Network(frozenset({"a"}), tunneled=True)
     assert loaded.pages == (PagePool(4, 100, 1, 2),)
     assert loaded.pages[0].free == 97
     assert loaded.has_threads
+
+
+def test_newer_minor_versions_are_read():
+    newer = stored(cell()).replace('"1.0"', '"1.99"')
+    assert parse_topology(newer) == parse_topology(stored(cell()))
 
 
 @pytest.mark.parametrize("text", [None, "", "null", stored(), '{"cells": []}', "{}"])

@@ -42,6 +42,13 @@ def test_charges_only_the_cells_in_use():
     assert second is topology.cells[1]
 
 
+def test_a_guest_is_charged_to_a_cell_without_pages():
+    """Nova fails to charge it (spec: numa-and-pci 3.12)."""
+    bare = host(host_cell(0, pages=()))
+    charged = consume(bare, fit(bare, guest(pinned())).fitted).cells[0]
+    assert (charged.pinned, charged.memory_usage) == ({0, 1}, 512)
+
+
 def test_floating_guests_use_shared_cpus_and_the_smallest_pages():
     topology = host(host_cell(0, cpuset=frozenset({50, 51})))
     charged = consume(topology, fit(topology, guest(floating())).fitted).cells[0]

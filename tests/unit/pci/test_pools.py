@@ -60,6 +60,27 @@ def test_missing_and_empty_texts_mean_no_pools(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "flat"),
+    [
+        (
+            json.dumps([{**NIC, "count": 2, "label": "x"}, {**NIC, "count": 7, "numa_node": 1}]),
+            [{"numa_node": 1, "count": 7}, {"numa_node": None, "count": 2, "label": "x"}],
+        ),
+        (json.dumps({**NIC, "count": 2}), [{"numa_node": None, "count": 2}]),
+        (stored({**NIC, "tags": {}, "count": 1}), [{"count": 1}]),
+        (stored({**NIC, "numa_node": None, "count": 1}), [{"numa_node": None, "count": 1}]),
+        (
+            stored(pool(count="4", tags={"lane": 8, "empty": None})),
+            [{"numa_node": 0, "count": 4, "lane": "8", "empty": None}],
+        ),
+    ],
+    ids=["a list of maps", "a map", "no numa_node", "no tags", "numbers and texts"],
+)
+def test_older_forms_are_read(text, flat):
+    assert [one.flat() for one in parse_pools(text).pools] == [{**NIC, **one} for one in flat]
+
+
+@pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("7", "neither a list of pools nor a pool"),
