@@ -8,39 +8,27 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.unit.fuzzing.mutations import nested
+
 DIRECTORY = Path(__file__).parent / "kept"
 EXAMPLES = Path(__file__).parents[2] / "examples"
-REPEAT, NEST = "$repeat", "$nest"
 
 
 def load(target: str) -> dict[str, Any]:
     """Return the kept inputs of a target by their names."""
     files = sorted((DIRECTORY / target).glob("*.json"))
-    return {file.stem: expanded(json.loads(file.read_text())) for file in files}
+    return {file.stem: json.loads(file.read_text(), object_hook=expanded) for file in files}
 
 
 def captured(kind: str) -> dict[str, Any]:
     """Return the captured requests of real services whose file name begins so: method, args and context."""
-    found = {}
-    for file in sorted(EXAMPLES.glob(f"{kind}*.json")):
-        message = json.loads(file.read_text())["message"]
-        if "method" in message:
-            found[file.stem] = message
-    return found
+    messages = {file.stem: json.loads(file.read_text())["message"] for file in EXAMPLES.glob(f"{kind}*.json")}
+    return {name: messages[name] for name in sorted(messages) if "method" in messages[name]}
 
 
-def expanded(value: Any) -> Any:
-    """Return a value with its abbreviations spelled out."""
-    if isinstance(value, list):
-        return [expanded(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if set(value) == {REPEAT}:
-        what, times = value[REPEAT]
-        return expanded(what) * times
-    if set(value) == {NEST}:
-        inner, times = value[NEST]
-        for _ in range(times):
-            inner = [inner]
-        return inner
-    return {key: expanded(item) for key, item in value.items()}
+def expanded(value: dict[str, Any]) -> Any:
+    """Return what an object of a file stands for."""
+    if set(value) == {"$repeat"}:
+        what, times = value["$repeat"]
+        return what * times
+    return nested(*value["$nest"]) if set(value) == {"$nest"} else value

@@ -1,7 +1,4 @@
-"""Inputs: kept values with a few edits, drawn and made smaller by hypothesis.
-
-An edit changes the structure, a leaf, or what is special to nova's messages: versions and names of objects.
-"""
+"""Inputs: kept values with a few edits, drawn and made smaller by hypothesis."""
 
 from collections.abc import Callable, Sequence
 import marshal
@@ -20,13 +17,13 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 SECRET = "c0ffee-SECRET-c0ffee"
 #: Edits of an input, and paths of a value that are edited.
 MOST_EDITS, MOST_PATHS = 5, 2000
-#: Entries or characters up to which a part is repeated.
-MOST_REPEATED = 10_000
 
 # fmt: off
-NUMBERS: Sequence[Json] = (
-    0, -1, 1, 2, 255, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400,
+LEAVES: Sequence[Json] = (
+    None, [], {}, 0, [[]], [None], {"": None}, *base.REGISTRY,
+    -1, 1, 2, 255, 2**31 - 1, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**400,
     0.5, -0.0, 1e308, -1e308, 5e-324, math.nan, math.inf, -math.inf, True, False,
+    "0.9", "1", "1.0", "1.99", "2.0", "1.0.1", "1.-1", "9" * 40, "1." + "9" * 8, "\u0661.0",
 )
 TEXTS: Sequence[str] = (
     "", " ", "0", "-1", "1e400", "nan", "inf", "9" * 30, "9" * 5000, "0x10", "1_000", "\u0663", "None",
@@ -39,8 +36,6 @@ TEXTS: Sequence[str] = (
     f"rabbit://nova:{SECRET}@controller:5672/", "00000000-0000-0000-0000-000000000000",
 )
 # fmt: on
-VERSIONS = ("0.9", "1", "1.0", "1.99", "2.0", "1.0.1", "1.-1", "9" * 40, "1." + "9" * 8, "\u0661.0", "")
-EMPTY: Sequence[Json] = (None, [], {}, "", 0, [[]], [None], {"": None})
 
 
 def mutated(seeds: Sequence[Json], words: Sequence[str]) -> st.SearchStrategy[Json]:
@@ -49,90 +44,65 @@ def mutated(seeds: Sequence[Json], words: Sequence[str]) -> st.SearchStrategy[Js
     ``words`` are names that mean something where they are inserted: keys, operators, hints.
     """
     word = st.sampled_from(sorted(set(words)))
-    leaf = st.one_of(
-        *map(st.sampled_from, (NUMBERS, TEXTS, EMPTY)), word, st.text(), st.integers(), st.floats()
-    )
     part = st.sampled_from(seeds).flatmap(
         lambda seed: st.sampled_from([(), *paths(seed)]).map(lambda path: at(seed, path))
     )
-    new = st.one_of(leaf, leaf, part)
+    new = st.one_of(*map(st.sampled_from, (LEAVES, TEXTS)), word, part, st.text(), st.integers(), st.floats())
 
     @st.composite
     def edited(draw: Draw) -> Json:
-        seed = draw(st.sampled_from(seeds))
-        whole = [seed]
+        value = draw(st.sampled_from(seeds))
         for _ in range(draw(st.integers(1, MOST_EDITS))):
             # a part that is in two places would be changed in both, and could come to hold itself
-            changed, (edit, fits) = copied(whole), draw(st.sampled_from(EDITS))
-            fitting = [path for path in paths(changed) if fits(at(changed, path))]
-            if fitting:
-                path = draw(st.sampled_from(fitting))
-                at(changed, path[:-1])[path[-1]] = edit(draw, at(changed, path), new, word)
-            if type(changed[0]) is type(seed):
-                whole = changed
-        return copied(whole[0])
+            value = copied(value)
+            found = paths(value)
+            if not found:
+                break
+            # versions, names and changes of nova's objects are few among all paths
+            envelopes = [path for path in found if str(path[-1]).startswith("nova_object")]
+            path = draw(st.sampled_from(draw(st.sampled_from([found, envelopes or found]))))
+            holder, key = at(value, path[:-1]), path[-1]
+            edit = draw(st.sampled_from(["change", "change", "change", "add", "delete"]))
+            if edit == "delete":
+                del holder[key]
+            elif edit == "add" and isinstance(holder, dict):
+                holder[draw(word)] = draw(new)
+            else:
+                holder[key] = draw(change_of(holder[key], new, word))
+        return copied(value)
 
     return edited()
 
 
-def _replace(draw, _inner, new, _word):
-    return draw(new)
+def change_of(
+    part: Json, new: st.SearchStrategy[Json], word: st.SearchStrategy[str]
+) -> st.SearchStrategy[Json]:
+    """What may be in the place of a part: something new, or the part changed, repeated, in a list, a key, or a text."""
+    edits = [
+        new,
+        new,
+        word.map(lambda key: {key: part}),
+        st.sampled_from((1, 3, 100)).map(lambda n: nested(part, n)),
+    ]
+    if isinstance(part, list | str):
+        edits.append(
+            st.sampled_from((2, 10, 300)).map(lambda times: part * min(times, 1 + 10_000 // (1 + len(part))))
+        )
+    if isinstance(part, str):
+        start, inserted = st.integers(0, len(part)), st.one_of(st.sampled_from(TEXTS), st.characters())
+        edits.append(
+            st.builds(
+                lambda at, text, cut: part[:at] + text + part[at + cut :], start, inserted, st.integers(0, 5)
+            )
+        )
+    return st.one_of(edits)
 
 
-def _change_text(draw, inner, _new, _word):
-    start = draw(st.integers(0, len(inner)))
-    inserted = draw(st.one_of(st.sampled_from(TEXTS), st.just(inner), st.characters()))
-    return inner[:start] + inserted + inner[start + draw(st.sampled_from((0, 0, 1, 5))) :]
-
-
-def _delete(draw, inner, _new, _word):
-    keys = list(inner) if isinstance(inner, dict) else list(range(len(inner)))
-    del inner[draw(st.sampled_from(keys))]
-    return inner
-
-
-def _add_key(draw, inner, new, word):
-    return inner | {draw(word): draw(new)}
-
-
-def _change_envelope(draw, inner, new, _word):
-    key = draw(
-        st.sampled_from((base.VERSION, base.VERSION, base.NAME, base.NAMESPACE, base.DATA, base.CHANGES))
-    )
-    known = {base.VERSION: VERSIONS, base.NAME: sorted(base.REGISTRY)}.get(key, TEXTS)
-    return inner | {key: draw(st.one_of(st.sampled_from(known), new))}
-
-
-def _repeat(draw, inner, _new, _word):
-    return inner * min(draw(st.sampled_from((2, 10, 300))), 1 + MOST_REPEATED // (1 + len(inner)))
-
-
-def _wrap(draw, inner, _new, word):
-    return draw(st.sampled_from(([inner], {draw(word): inner}, str(inner)[:10_000])))
-
-
-def _nest(draw, inner, _new, _word):
-    for _ in range(draw(st.sampled_from((3, 100)))):
-        inner = [inner]
-    return inner
-
-
-def _is(*types: type) -> Callable[[Json], bool]:
-    return lambda value: isinstance(value, types) and bool(value)
-
-
-#: What is done to a part of a value, and to which parts; the more often the likelier.
-EDITS = (
-    *[(_replace, lambda value: not isinstance(value, dict | list))] * 8,
-    *[(_replace, lambda _value: True)] * 4,
-    *[(_change_text, lambda value: isinstance(value, str))] * 3,
-    *[(_delete, _is(dict, list))] * 3,
-    *[(_add_key, lambda value: isinstance(value, dict))] * 3,
-    *[(_change_envelope, base.is_envelope)] * 2,
-    (_repeat, _is(list, str)),
-    (_wrap, lambda _value: True),
-    (_nest, lambda _value: True),
-)
+def nested(value: Json, levels: int) -> Json:
+    """A value inside so many lists."""
+    for _ in range(levels):
+        value = [value]
+    return value
 
 
 def paths(value: Json) -> list[Path]:

@@ -5,20 +5,16 @@ The databases are SQLite files with a small fleet. Who sleeps moves the one cloc
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
-import logging
-from logging.handlers import BufferingHandler
 from pathlib import Path
 import random
 import threading
 import time
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 from oslo_serialization import jsonutils
 
 from scheduler.filters import builtin
-from scheduler.logs import OneLineRecord
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db.inventory import Inventory
 from scheduler.parts import Outside, put_together
@@ -47,7 +43,6 @@ class Worker(RunningWorld):
         manager: The scheduler.
         placement: Answers in place of Placement.
         stream: The decision stream; it is not connected.
-        log: What was logged.
     """
 
     manager: SchedulerManager
@@ -56,12 +51,10 @@ class Worker(RunningWorld):
     def __init__(self, directory: str | Path) -> None:
         """Prepare a worker; its databases are created in ``directory`` on entry."""
         super().__init__(World(HOSTS, placement=NO_PLACEMENT, bus="memory", daemons=()), directory)
-        self.log = LogRecords()
 
     def _start(self) -> None:
         super()._start()
         self.placement = ScriptedPlacement(self.fleet.hosts)
-        self.enter_context(self.log)
         self._set_options()
         self.manager = self._make_manager()
         self.manager.start()
@@ -109,7 +102,6 @@ class NoBroker:
     """Is never connected to: messages are handed to the stream."""
 
     def connect(self, purpose: str) -> StreamConnection:
-        """Refuse."""
         raise StreamUnavailable(purpose)
 
 
@@ -153,11 +145,9 @@ class SkippedTime:
         self._slept = 0.0
 
     def __call__(self) -> float:
-        """Return the time in seconds."""
         return time.monotonic() + self._slept
 
     def sleep(self, seconds: float) -> None:
-        """Move the clock on."""
         self._slept += max(seconds, 0.0)
 
 
@@ -165,7 +155,6 @@ class EveryPayload:
     """Makes the body of each kind of notification, and sends none."""
 
     def select_destinations_start(self, context: Any, spec: Any) -> None:
-        """Make the bodies of a request that begins."""
         for payload in (payloads.unversioned_request(spec), payloads.versioned_request(spec)):
             jsonutils.dumps(payload)
 
@@ -206,18 +195,15 @@ class ScriptedPlacement:
         self.session = SimpleNamespace(session=None)
 
     def get_token(self) -> str:
-        """Return a token."""
         return "admin"
 
     def get_endpoint(self) -> str:
-        """Return an endpoint."""
         return NO_PLACEMENT
 
     def invalidate(self) -> None:
         """Do nothing."""
 
     def request(self, path: str, method: str, **options: Any) -> Any:
-        """Return the response to a request."""
         scripted = self.script if threading.get_ident() == self._thread else {}
         response = scripted.get(_kind(path, method)) or self._usual(path, method)
         return SimpleNamespace(
@@ -254,45 +240,3 @@ def candidates_of(hosts: list[Host]) -> Json:
     placement = Placement([Provider(host.uuid, room, {"COMPUTE_NODE"}) for host in hosts])
     answer = placement.read("/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1")
     return jsonutils.loads(answer.body)
-
-
-class LogRecords(BufferingHandler):
-    """Collects the records of this project from INFO on; a context manager that restores logging.
-
-    Of endpoints it has debug output too: the tracebacks of hints that a rule cannot read.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(capacity=0)
-
-    def shouldFlush(self, record: logging.LogRecord) -> bool:  # noqa: N802 - the name of the library
-        """Keep all records until they are taken."""
-        return False
-
-    def __enter__(self) -> Self:
-        logger, endpoints = (
-            logging.getLogger("nova.scheduler"),
-            logging.getLogger("nova.scheduler.rpc.methods"),
-        )
-        self._undo = [
-            partial(logging.setLogRecordFactory, logging.getLogRecordFactory()),
-            partial(logger.setLevel, logger.level),
-            partial(endpoints.setLevel, endpoints.level),
-            partial(setattr, logger, "propagate", logger.propagate),
-            partial(logger.removeHandler, self),
-        ]
-        logging.setLogRecordFactory(OneLineRecord)
-        logger.setLevel(logging.INFO)
-        endpoints.setLevel(logging.DEBUG)
-        logger.propagate = False
-        logger.addHandler(self)
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        for undo in self._undo:
-            undo()
-
-    def take(self) -> list[logging.LogRecord]:
-        """Return what was logged since the last call."""
-        taken, self.buffer = self.buffer, []
-        return taken
