@@ -527,29 +527,28 @@ def with_past():
     return Call(past=Past.QUEUED)
 
 
-@pytest.mark.parametrize("full", [False, True], ids=["offered", "not offered any more"])
-def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(make_world, full):
-    hosts = [host_with_candidate("h1").ram(8192), make_host("h2") if full else host_with_candidate("h2")]
-    world, call = make_world(hosts), with_past()
+@pytest.mark.parametrize("event", [Event.REPLIED, Event.CALLER_GONE])
+@pytest.mark.parametrize(
+    "second",
+    [
+        lambda: host_with_candidate("h2"),
+        lambda: make_host("h2"),
+        lambda: host_with_candidate("h2").disabled(),
+        None,
+    ],
+    ids=["offered", "not offered any more", "does not pass any more", "of another partition"],
+)
+def test_a_call_with_a_past_is_answered_with_the_host_that_its_instance_holds(make_world, second, event):
+    """It releases nothing, whether or not its reply can be delivered."""
+    world = make_world([host_with_candidate("h1").ram(8192), *([second()] if second else [])])
+    call, world.hosts.others = with_past(), [make_host("h2")]
     world.placement.held = {"i1": held("h2")}
     ((chosen,),) = ask(world, None, call=call)
-    assert chosen.service_host == "h2"
+    assert (chosen.service_host, chosen.cell_uuid) == ("h2", CELL)
     assert json.loads(chosen.allocation_request)["allocations"] == held("h2")
     assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("h2")}])
-    assert world.hosts.pending.node_of("i1") == uuid_of("h2")
-    call.end_claims(Event.REPLIED)
-    assert world.placement.released == []
-
-
-def test_a_call_is_answered_with_the_host_that_a_run_in_another_partition_has_claimed(make_world):
-    """Its scheduler went away before the reply."""
-    world, call = make_world([host_with_candidate("h1").ram(8192)]), with_past()
-    world.hosts.others = [make_host("other")]
-    world.placement.held = {"i1": held("other")}
-    ((chosen,),) = ask(world, None, call=call)
-    assert (chosen.service_host, chosen.cell_uuid) == ("other", CELL)
-    assert (world.placement.claimed, world.placement.fenced) == ([], [{"i1": held("other")}])
-    call.end_claims(Event.REPLIED)
+    assert world.hosts.pending.node_of("i1") == (uuid_of("h2") if second else None)
+    call.end_claims(event)
     assert world.placement.released == []
 
 
@@ -562,14 +561,6 @@ def test_an_evacuated_instance_does_not_go_to_a_host_of_another_partition_that_i
     spec = make_spec(project_id="p", ignore_hosts=["failed"])
     ((chosen, *_),) = ask(world, spec, call=with_past())
     assert chosen.service_host == "h1"
-
-
-def test_what_an_earlier_run_claimed_is_left_in_doubt_if_the_reply_cannot_be_delivered(make_world):
-    world, call = make_world(two_hosts()), with_past()
-    world.placement.held = {"i1": held("h2")}
-    ask(world, None, call=call)
-    call.end_claims(Event.CALLER_GONE)
-    assert world.placement.released == []
 
 
 def test_each_instance_of_a_call_with_a_past_keeps_its_host(make_world):
@@ -645,15 +636,6 @@ def test_a_call_that_is_overtaken_all_the_time_ends_with_an_error_and_keeps_what
     with pytest.raises(AllocationUpdateFailed):
         ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.claimed, world.placement.released) == ([], [])
-
-
-def test_a_host_that_does_not_pass_any_more_is_kept_by_the_instance_that_holds_it(make_world):
-    hosts = two_hosts()
-    hosts[1].disabled()
-    world = make_world(hosts)
-    world.placement.held = {"i1": held("h2")}
-    ((chosen,),) = ask(world, None, call=with_past())
-    assert (chosen.service_host, world.placement.claimed) == ("h2", [])
 
 
 @pytest.mark.parametrize(
@@ -935,17 +917,13 @@ def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_world, caplog
 
 
 @pytest.mark.usefixtures("few_io_ops")
-def test_an_answer_of_hosts_alone_is_not_asked_for_again(make_world):
-    world = crowded(make_world, unknown=False)
-    with pytest.raises(NoValidHost):
-        ask(world)
-    assert len(world.placement.queries) == 1
-
-
-@pytest.mark.usefixtures("few_io_ops")
-def test_a_whole_answer_is_not_asked_for_again(make_world):
-    world = crowded(make_world)
-    world.placement.beyond_limit = {}
+@pytest.mark.parametrize(
+    ("unknown", "whole"), [(False, False), (True, True)], ids=["hosts alone", "all hosts"]
+)
+def test_an_answer_of_hosts_alone_or_of_all_hosts_is_not_asked_for_again(make_world, unknown, whole):
+    world = crowded(make_world, unknown)
+    if whole:
+        world.placement.beyond_limit = {}
     with pytest.raises(NoValidHost):
         ask(world)
     assert len(world.placement.queries) == 1

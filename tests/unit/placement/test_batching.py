@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 import threading
 import time
 
@@ -112,56 +113,36 @@ def test_those_who_wait_for_a_seat_are_joined_by_those_who_come(question, pool):
     assert len(calls) == 0
 
 
-def test_a_seat_is_not_waited_for_without_end(question, pool):
-    calls = Calls(question, 0.05, at_once=1)
+@pytest.mark.parametrize(
+    ("at_once", "key"), [(1, "other"), (2, "key")], ids=["for a seat", "for the call before"]
+)
+def test_nobody_waits_without_end(question, pool, at_once, key):
+    calls = Calls(question, 0.05, at_once)
     first = pool.submit(calls.ask, "key")
     question.is_entered()
-    calls.instead["other"] = lambda: "asked anyway"
-    assert calls.ask("other") == "asked anyway"
+    calls.instead[key] = lambda: "asked anyway"
+    assert calls.ask(key) == "asked anyway"
     question.gate.release()
     assert first.result(30) == 0
     calls.instead["key"] = lambda: "a seat is free"
     assert calls.ask("key") == "a seat is free"
+    assert len(calls) == 0
 
 
-def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool):
+@pytest.mark.parametrize("failing", [0, 1])
+def test_failure_reaches_all_who_waited_for_it_and_nobody_else(question, pool, failing):
     calls = Calls(question, 5, at_once=2)
-    question.fails = {1}
+    question.fails = {failing}
     first = pool.submit(calls.ask, "key")
     question.is_entered()
     others = [pool.submit(calls.ask, "key") for _ in range(4)]
     waiting(calls, "key", 4)
-    question.gate.release(2)
-    assert first.result(30) == 0
-    for other in others:
-        with pytest.raises(ValueError, match="1"):
-            other.result(30)
-    question.gate.release()
+    question.gate.release(3)
+    for number, asked in enumerate([[first], others]):
+        for each in asked:
+            with pytest.raises(ValueError, match=str(number)) if number == failing else nullcontext():
+                assert each.result(30) == number
     assert calls.ask("key") == 2
-
-
-def test_failure_of_the_one_before_does_not_matter(question, pool):
-    calls = Calls(question, 5, at_once=2)
-    question.fails = {0}
-    first = pool.submit(calls.ask, "key")
-    question.is_entered()
-    other = pool.submit(calls.ask, "key")
-    waiting(calls, "key", 1)
-    question.gate.release(2)
-    with pytest.raises(ValueError, match="0"):
-        first.result(30)
-    assert other.result(30) == 1
-
-
-def test_one_that_hangs_is_not_waited_for_without_end(question, pool):
-    calls = Calls(question, 0.05, at_once=2)
-    first = pool.submit(calls.ask, "key")
-    question.is_entered()
-    calls.instead["key"] = lambda: "asked anew"
-    assert calls.ask("key") == "asked anew"
-    question.gate.release()
-    assert first.result(30) == 0
-    assert len(calls) == 0
 
 
 def test_those_who_share_do_not_wait_without_end(question, pool):

@@ -249,18 +249,26 @@ def test_the_first_round_asks_the_wide_question_and_the_next_ones_compare_genera
     assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
 
 
-def test_own_writes_are_no_reason_to_read_a_node(mirror, client):
-    write(mirror, "b")
+@pytest.mark.parametrize(
+    ("claim", "release"),
+    [
+        (
+            lambda mirror: write(mirror, "b"),
+            lambda mirror: mirror.released("i", allocation("b", MEMORY_MB=1024)),
+        ),
+        (
+            lambda mirror: mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, 1),
+            lambda mirror: mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, -1),
+        ),
+    ],
+    ids=["own", "announced by others"],
+)
+def test_writes_that_are_known_count_and_are_no_reason_to_read_a_node(mirror, client, claim, release):
+    claim(mirror)
     client.providers["b"].change()
     assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
     assert found(mirror) == ["a"]
-
-
-def test_announced_writes_of_others_are_none_either(mirror, client):
-    mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, 1)
-    client.providers["b"].change()
-    assert next_round(mirror)[1] == [EVERYTHING, SHARERS]
-    mirror.heard(allocation("b", MEMORY_MB=1024), 0.0, -1)
+    release(mirror)
     assert found(mirror) == ["a", "b"]
 
 
@@ -481,20 +489,12 @@ def test_a_node_that_refused_a_claim_is_read_before_the_next_one(mirror, client)
     assert next_round(mirror)[1] == [EVERYTHING, *reads("a"), SHARERS]
 
 
-def test_a_missing_provider_is_not_offered_again(mirror):
-    refuse(mirror, name="")
-    assert found(mirror) == ["b"]
-
-
-def test_a_refusal_that_names_no_provider_only_counts(mirror):
-    refuse(mirror, provider="", name="")
-    assert found(mirror) == ["a", "b"]
-
-
-def test_a_release_counts(mirror):
-    write(mirror, "b")
-    mirror.released("i", allocation("b", MEMORY_MB=1024))
-    assert found(mirror) == ["a", "b"]
+@pytest.mark.parametrize(
+    ("provider", "offered"), [("a", ["b"]), ("", ["a", "b"])], ids=["missing", "not named"]
+)
+def test_only_a_missing_provider_is_not_offered_again(mirror, provider, offered):
+    refuse(mirror, provider, name="")
+    assert found(mirror) == offered
 
 
 def storm(mirror):

@@ -131,10 +131,23 @@ def test_a_write_that_need_not_wait_is_sent_alone_at_once(client):
     assert client.sent == [("PUT", ["a"])]
 
 
-def test_writes_that_wait_go_together(client, run):
-    results = run(make(client), put("a"), put("b"), put("c"), put("d"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
-    assert results == {(uuid,): DONE for uuid in "abcd"}
+@pytest.mark.parametrize(
+    ("calls", "sent"),
+    [
+        ([put("b"), put("c"), put("d")], [("POST", ["b", "c", "d"])]),
+        ([put("b", "p"), put("c", "p")], [("POST", ["b", "c"])]),
+        ([put("b", "p3"), put("c", "p1"), put("d", "p2")], [("POST", ["c", "d", "b"])]),
+        ([post("b", "c"), put("d", "d0")], [("POST", ["b", "c", "d"])]),
+        ([batch("b", "c"), put("d")], [("POST", ["b", "c", "d"])]),
+        ([put("b"), put("b")], [("PUT", ["b"]), ("PUT", ["b"])]),
+    ],
+    ids=["several", "of one provider", "sorted by provider", "all or none", "a batch", "of one consumer"],
+)
+def test_writes_that_wait_go_together(client, run, calls, sent):
+    results = run(make(client), put("a", "p"), *calls)
+    assert client.sent == [("PUT", ["a"]), *sent]
+    assert results.keys() == {("a",), *(tuple(one.writes) for units in calls for one in units)}
+    assert set(results.values()) == {DONE}
 
 
 class HeldClient:
@@ -188,26 +201,13 @@ def test_one_write_is_in_flight_at_a_time(held):
     held.join()
 
 
-def test_consumers_of_a_group_are_sorted_by_provider(client, run):
-    run(make(client), put("a"), put("b", "p3"), put("c", "p1"), put("d", "p2"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["c", "d", "b"])]
-
-
-def test_a_group_has_a_greatest_size(client, run):
-    names = [f"i{number}" for number in range(MOST_TOGETHER + 3)]
-    run(make(client), *map(put, names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 2]
-
-
-def test_writes_of_several_consumers_stay_together_and_take_their_turn(client, run):
-    results = run(make(client), put("a"), post("b", "c"), put("d", "d0"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
-    assert results["b", "c"] is DONE
-
-
-def test_two_writes_of_one_consumer_are_not_in_one_group(client, run):
-    run(make(client), put("a"), put("b"), put("b"))
-    assert client.sent == [("PUT", ["a"]), ("PUT", ["b"]), ("PUT", ["b"])]
+@pytest.mark.parametrize("seconds", [0, 2])
+def test_a_group_has_a_greatest_size_however_slow_placement_is(client, run, seconds):
+    clock = Clock()
+    client.answer = lambda _bodies: setattr(clock, "now", clock.now + seconds) or DONE
+    names = [f"i{number}" for number in range(1 + MOST_TOGETHER + 12)]
+    run(make(client, clock=clock), *map(put, names))
+    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 12]
 
 
 def test_a_refusal_concerns_the_consumer_that_it_names(client, run):
@@ -305,31 +305,23 @@ def test_after_many_refusals_what_came_meanwhile_is_sent_first(client):
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [error(409, "update failed", "placement.concurrent_update"), Reply(503), error(403, "no")],
-    ids=["concurrent update", "unknown", "denied"],
-)
-def test_a_response_that_concerns_all_is_given_to_all(client, run, reply):
-    client.answer = lambda bodies: reply if len(bodies) > 1 else DONE
-    results = run(make(client), put("a"), put("b"), put("c"))
-    assert results == {("a",): DONE, ("b",): reply, ("c",): reply}
-
-
-@pytest.mark.parametrize(
-    ("problem", "expected"),
+    "answer",
     [
-        (PlacementUnreachable("away"), ("away", None)),
-        (PlacementUnanswered("late", timed_out=True), ("late", True)),
+        error(409, "update failed", "placement.concurrent_update"),
+        Reply(503),
+        error(403, "no"),
+        PlacementUnreachable("away"),
+        PlacementUnanswered("late", timed_out=True),
     ],
-    ids=["not sent", "no response"],
+    ids=["concurrent update", "unknown", "denied", "not sent", "no response"],
 )
-def test_an_error_concerns_all(client, run, problem, expected):
-    client.answer = lambda bodies: problem if len(bodies) > 1 else DONE
+def test_what_concerns_all_is_given_to_all(client, run, answer):
+    def told(result):
+        return result if isinstance(result, Reply) else (type(result), str(result), vars(result))
+
+    client.answer = lambda bodies: answer if len(bodies) > 1 else DONE
     results = run(make(client), put("a"), put("b"), put("c"))
-    for uuid in "bc":
-        error = of(results, uuid)
-        assert (type(error), (str(error), getattr(error, "timed_out", None))) == (type(problem), expected)
-    assert of(results, "a") is DONE
+    assert [told(of(results, uuid)) for uuid in "abc"] == [DONE, told(answer), told(answer)]
 
 
 def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(client):
@@ -351,12 +343,16 @@ def test_a_write_that_is_not_wanted_any_more_when_it_is_its_turn_is_not_sent(cli
     assert (type(late[0].error), str(late[0].error)) == (PlacementUnreachable, "the scheduler is stopping")
 
 
-def test_a_write_that_waits_too_long_is_not_sent(client):
-    api = make(client, queue_timeout=0.01)
+@pytest.mark.parametrize(
+    ("queue_timeout", "deadline"), [(0.01, 60.0), (30.0, 0.0)], ids=["for the queue", "for its caller"]
+)
+def test_a_write_that_waits_too_long_is_not_sent(client, queue_timeout, deadline):
+    api = make(client, queue_timeout=queue_timeout)
     first = threading.Thread(target=send, args=(api, *put("a")))
     first.start()
     assert client.begun.wait(60)
-    (error,) = send(api, *put("b")).values()
+    with limit_to(Deadline.after(deadline)):
+        (error,) = send(api, *put("b")).values()
     assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
     client.gate.set()
     first.join(60)
@@ -389,32 +385,6 @@ def test_the_wait_for_a_sender_that_hangs_ends(client, monkeypatch):
         make(client, queue_timeout=0.0)._wait(_Entry(put("taken out of the queue"), None))
 
 
-def test_a_write_waits_no_longer_than_the_caller_of_its_request(client):
-    api = make(client)
-    first = threading.Thread(target=send, args=(api, *put("a")))
-    first.start()
-    assert client.begun.wait(60)
-    with limit_to(Deadline.after(0.0)):
-        (error,) = send(api, *put("b")).values()
-    assert (type(error), str(error)) == (PlacementUnreachable, "too many writes wait for Placement")
-    client.gate.set()
-    first.join(60)
-    assert client.sent == [("PUT", ["a"])]
-
-
-def test_as_many_go_together_however_slow_placement_is(client, run):
-    clock = Clock()
-
-    def answer(bodies):
-        clock.now += 2 if len(bodies) > 1 else 0
-        return DONE
-
-    client.answer = answer
-    names = [f"i{number}" for number in range(1 + MOST_TOGETHER + 12)]
-    run(make(client, clock=clock), *map(put, names))
-    assert [len(uuids) for _, uuids in client.sent] == [1, MOST_TOGETHER, 12]
-
-
 def test_an_unexpected_error_lets_the_next_write_be_sent(client):
     client.gate.set()
     api = make(client)
@@ -430,18 +400,6 @@ def test_after_an_unexpected_error_of_the_sender_the_others_do_not_wait(client, 
     results = run(make(client), put("a"), put("b"), put("c"))
     assert (of(results, "a"), results["failed"]) == (DONE, True)
     assert str(of(results, "c")) == "it is not known whether the write was sent"
-
-
-def test_writes_on_one_provider_go_together(client, run):
-    results = run(make(client), put("a", "p"), put("b", "p"), put("c", "p"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c"])]
-    assert set(results.values()) == {DONE}
-
-
-def test_a_batch_goes_along_with_others(client, run):
-    results = run(make(client), put("a"), batch("b", "c"), put("d"))
-    assert client.sent == [("PUT", ["a"]), ("POST", ["b", "c", "d"])]
-    assert set(results.values()) == {DONE}
 
 
 def test_after_a_missing_provider_the_others_are_sent_as_consumers_with_a_record(client):
