@@ -70,18 +70,53 @@ def bound_role(_role, source, name, _line, _inliner, options=None, content=()): 
     return [nodes.inline(source, bound_text(name), classes=["bound"])], []
 
 
-class Causes(SphinxDirective):
-    """The table of the causes of failed requests: code, meaning, and what ends it."""
+class CodeTable(SphinxDirective):
+    """A table that is made of the code; ``widths`` are those of its columns."""
+
+    widths = ""
+
+    def rows(self):
+        """Return the cells of each row, the heading first."""
+        raise NotImplementedError
 
     def run(self):
         """Return the table."""
-        rows = [("code", "cause", "remedy")]
-        causes = imported("decisions.cause_code").CauseCode
-        rows += [(f"``{cause}``", cause.meaning, cause.remedy) for cause in causes]
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 18 40 42", ""]
-        for code, *others in rows:
-            lines += [f"   * - {code}", *(f"     - {text}" for text in others)]
+        lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {self.widths}", ""]
+        for first, *others in self.rows():
+            lines += [f"   * - {first}", *(f"     - {text}" for text in others)]
         return self.parse_text_to_nodes("\n".join(lines))
+
+
+class Causes(CodeTable):
+    """The causes of failed requests: code, meaning, and what ends it."""
+
+    widths = "18 40 42"
+
+    def rows(self):
+        """Return a row for each cause."""
+        causes = imported("decisions.cause_code").CauseCode
+        cells = [(f"``{cause}``", cause.meaning, cause.remedy) for cause in causes]
+        return [("code", "cause", "remedy"), *cells]
+
+
+class Metrics(CodeTable):
+    """All metrics: name, type, labels and meaning."""
+
+    widths = "34 10 14 42"
+
+    def rows(self):
+        """Return a row for each metric."""
+        metrics = imported("health.catalogue").METRICS
+        cells = [
+            (
+                f"``{each.series}``",
+                each.kind,
+                ", ".join(f"``{name}``" for name in each.labels) or "\\",
+                each.help,
+            )
+            for each in metrics
+        ]
+        return [("metric", "type", "labels", "what it says"), *cells]
 
 
 def setup(app):
@@ -92,5 +127,6 @@ def setup(app):
     app.add_generic_role("measured", nodes.inline)
     # A constant that a page quotes; tests/unit/test_named_code.py looks it up
     app.add_role("bound", bound_role)
-    # The table of causes; commands print the same texts
+    # Commands print the same texts
     app.add_directive("causes", Causes)
+    app.add_directive("metrics", Metrics)

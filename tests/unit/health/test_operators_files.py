@@ -1,4 +1,4 @@
-"""Dashboard, alert rules, systemd unit and the reference of metrics agree with the code."""
+"""Dashboard, alert rules and systemd unit agree with the code."""
 
 import json
 import pathlib
@@ -15,7 +15,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 ALERTS = yaml.safe_load((ROOT / "etc/berth-alerts.yml").read_text())
 DASHBOARD = json.loads((ROOT / "etc/berth-dashboard.json").read_text())
 UNIT = ROOT / "etc/berth-scheduler.service"
-OBSERVE = (ROOT / "doc/source/observe.rst").read_text()
 TROUBLESHOOT = (ROOT / "doc/source/troubleshoot.rst").read_text()
 
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
@@ -121,23 +120,6 @@ def test_every_alert_says_how_bad_it_is_and_what_to_do(rule):
     aggregations = re.findall(r"\b(?:sum|max|min)(?: by \(([^)]*)\))?", rule["expr"])
     if aggregations:
         assert all(labels <= set(re.split(r", ", kept)) for kept in aggregations), "labels that are summed up"
-
-
-def reference():
-    """The table of all metrics in the documentation."""
-    lines = [".. list-table::", "   :header-rows: 1", "   :widths: 34 10 14 42", ""]
-    rows = [("metric", "type", "labels", "what it says")]
-    for metric in catalogue.METRICS:
-        labels = ", ".join(f"``{label}``" for label in metric.labels) or "\\"
-        rows.append((f"``{metric.series}``", metric.kind, labels, metric.help))
-    for first, *others in rows:
-        lines += [f"   * - {first}", *(f"     - {other}".rstrip() for other in others)]
-    return "\n".join(lines) + "\n"
-
-
-def test_the_reference_of_metrics_is_complete():
-    table = reference()
-    assert table in OBSERVE, f"doc/source/observe.rst has to have this table:\n\n{table}"
 
 
 def test_the_sandbox_of_the_unit_scores_below_2():
