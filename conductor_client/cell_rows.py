@@ -12,7 +12,7 @@ from scheduler.nova_db.schema import compute_nodes, instances, utcnow
 AMOUNTS = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
 
 
-class CellRows:
+class ComputeRows:
     """Writes the instances and the usage of the cell's compute nodes, as computes do.
 
     spec: host-state-and-cells 1.5, 1.6, 3.8. nova's computes call their conductor for it.

@@ -12,7 +12,7 @@ from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from conductor_client import journal
-from conductor_client.cell_rows import CellRows
+from conductor_client.cell_rows import ComputeRows
 from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
 from scheduler import objects
@@ -75,7 +75,7 @@ class FakeCompute:
         allocations: Allocations,
         reports: journal.Reporter | journal.Journal,
         scheduler: SchedulerClient,
-        rows: CellRows,
+        rows: ComputeRows,
         failures: Failures = Failures(),
     ) -> None:
         """Serve one cell; ``scheduler`` is informed about instances, and ``rows`` has them."""

@@ -26,7 +26,7 @@ VERSION = "1.0"
 
 
 @dataclasses.dataclass(frozen=True)
-class Event:
+class InstanceEvent:
     """One thing that happened to an instance.
 
     Attributes:
@@ -51,14 +51,14 @@ class Event:
 
 
 @dataclasses.dataclass
-class Record:
+class InstanceHistory:
     """The history of one instance, in order of time."""
 
     instance_uuid: str
-    events: list[Event] = dataclasses.field(default_factory=list)
+    events: list[InstanceEvent] = dataclasses.field(default_factory=list)
 
     @property
-    def last(self) -> Event:
+    def last(self) -> InstanceEvent:
         """The current event. A final one takes precedence over one that arrives late."""
         return max(self.events, key=lambda event: (event.state in FINAL, event.at))
 
@@ -82,22 +82,22 @@ class Journal:
     """All records of a process. Any thread may call the methods."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, InstanceHistory] = {}
         self._changed = threading.Condition()
 
-    def write(self, event: Event) -> None:
+    def write(self, event: InstanceEvent) -> None:
         """Add an event."""
         with self._changed:
-            record = self._records.setdefault(event.instance_uuid, Record(event.instance_uuid))
+            record = self._records.setdefault(event.instance_uuid, InstanceHistory(event.instance_uuid))
             record.events.append(event)
             record.events.sort(key=lambda one: one.at)
             self._changed.notify_all()
 
     def note(self, _context, instance_uuid, state, **more) -> None:
         """Add an event of now; ``more`` has other attributes of it."""
-        self.write(Event(instance_uuid, state, **more))
+        self.write(InstanceEvent(instance_uuid, state, **more))
 
-    def records(self, instance_uuids: Iterable[str] | None = None) -> list[Record]:
+    def records(self, instance_uuids: Iterable[str] | None = None) -> list[InstanceHistory]:
         """Return the records of these instances, or of all, in the order of their first events."""
         with self._changed:
             chosen = self._records if instance_uuids is None else instance_uuids
@@ -126,5 +126,5 @@ class Reporter:
 
     def note(self, context, instance_uuid, state, **more) -> None:
         """Report an event of now; as ``Journal.note``."""
-        event = Event(instance_uuid, state, cell=self._cell, **more)
+        event = InstanceEvent(instance_uuid, state, cell=self._cell, **more)
         self._client.cast(context, "report", event=dataclasses.asdict(event))

@@ -164,14 +164,14 @@ class MoveConductor:
 
     @contextmanager
     def _noting_errors(self, migration_uuid: str) -> Iterator[None]:
-        self._journal.write(journal.Event(migration_uuid, journal.SCHEDULING))
+        self._journal.write(journal.InstanceEvent(migration_uuid, journal.SCHEDULING))
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever it is, the move ends in ERROR
             LOG.warning("Migration %s ends in ERROR: %s", migration_uuid, error)
             detail = str(error) or type(error).__name__
-            self._journal.write(journal.Event(migration_uuid, journal.ERROR, detail=detail))
+            self._journal.write(journal.InstanceEvent(migration_uuid, journal.ERROR, detail=detail))
 
     def _note(self, migration_uuid, state, cell, selection, **more):
         where = {"host": selection.service_host, "cell": cell.name}
-        self._journal.write(journal.Event(migration_uuid, state, **where, **more))
+        self._journal.write(journal.InstanceEvent(migration_uuid, state, **where, **more))

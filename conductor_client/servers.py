@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from conductor_client import fake_compute, journal
 from conductor_client.bus import Bus
 from conductor_client.cell_conductor import CellConductor
-from conductor_client.cell_rows import CellRows
+from conductor_client.cell_rows import ComputeRows
 from conductor_client.cells import Cell, CellMap, client_of_each_cell
 from conductor_client.claims import Allocations
 from conductor_client.client import SchedulerClient
@@ -63,7 +63,7 @@ def of_cell(
         allocations,
         reports,
         SchedulerClient.from_conf(api_bus),
-        CellRows(engine),
+        ComputeRows(engine),
         failures,
     )
     conductor = CellConductor(computes, allocations, reports, conf.scheduler.max_attempts)

@@ -69,8 +69,8 @@ class SuperConductor:
 
     @messaging.expose
     def report(self, _context: RequestContext, event: dict) -> None:
-        """Write an event to the journal (a dict of the fields of ``journal.Event``)."""
-        self.journal.write(journal.Event(**event))
+        """Write an event to the journal (a dict of the fields of ``journal.InstanceEvent``)."""
+        self.journal.write(journal.InstanceEvent(**event))
 
     @messaging.expose
     def list_instances(
@@ -104,7 +104,7 @@ class SuperConductor:
 
     def _note_all(self, instance_uuids, state, **more):
         for instance_uuid in instance_uuids:
-            self.journal.write(journal.Event(instance_uuid, state, **more))
+            self.journal.write(journal.InstanceEvent(instance_uuid, state, **more))
 
 
 def _text(error: Exception) -> str:

@@ -17,7 +17,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
-from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
@@ -37,7 +37,7 @@ from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.workflow.run import RequestRun
-from scheduler.workflow.world import Notifications
+from scheduler.workflow.world import Announcer
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -73,7 +73,7 @@ class SchedulerManager:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        notifications: Notifications,
+        notifications: Announcer,
         parts: Parts,
         on_decision: Observe = ignore_decision,
     ) -> None:
@@ -97,7 +97,7 @@ class SchedulerManager:
         self._clock = parts.hosts.clock
         self._make_world = make_world(conf, parts, notifications)
         self.explainer = FailureExplainer(
-            World(
+            ExplainedCloud(
                 table=partial(self.hosts.snapshot, math.inf),
                 mirror=parts.mirror,
                 questions=PlacementQuestions(parts.placement),

@@ -10,7 +10,7 @@ from oslo_config import cfg
 
 from scheduler.claims.claims import Claims
 from scheduler.filters.numa_topology_filter import fitter_of
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.client import PlacementClient
@@ -27,7 +27,7 @@ from scheduler.selection.server_groups import ServerGroups
 from scheduler.stream.decision_stream import DecisionStream, NoStream, make_stream
 from scheduler.stream.shared_decisions import LocalState
 from scheduler.workflow.candidate_hosts import CandidateHosts
-from scheduler.workflow.world import LiveWorld, Notifications
+from scheduler.workflow.world import Announcer, LiveWorld
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Outside:
         timing: The clock and the sleep of writes to Placement.
     """
 
-    hosts: Inventory
+    hosts: HostInventory
     placement: PlacementClient
     network: NeutronNetwork
     timing: Timing = field(default_factory=Timing)
@@ -55,7 +55,7 @@ class Outside:
             PlacementAuthFailure: ``[placement]`` names no usable credentials.
         """
         placement = PlacementClient.from_conf(conf)
-        return cls(Inventory(conf), placement, NeutronNetwork.from_conf(conf))
+        return cls(HostInventory(conf), placement, NeutronNetwork.from_conf(conf))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Parts:
         stream: What other schedulers decide, if it is shared.
     """
 
-    hosts: Inventory
+    hosts: HostInventory
     placement: PlacementClient
     candidates: CandidateSource
     candidate_hosts: CandidateHosts
@@ -132,7 +132,7 @@ def put_together(
     )
 
 
-def make_world(conf: cfg.ConfigOpts, parts: Parts, notifications: Notifications) -> Callable[..., LiveWorld]:
+def make_world(conf: cfg.ConfigOpts, parts: Parts, notifications: Announcer) -> Callable[..., LiveWorld]:
     """Return what makes the world of requests, given its ``driver``."""
     hosts = parts.hosts
     return partial(

@@ -17,7 +17,7 @@ import uuid
 
 import numpy as np
 
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.rows import HostRow, Metric, Parsed, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -230,7 +230,7 @@ def make_aggregates(hosts: Iterable[HostBuilder]) -> Aggregates:
             members.setdefault(name, set()).add(host.columns["host"])
             metadata.setdefault(name, {}).update(values)
     return Aggregates(
-        Aggregate(number, uuid_of(f"aggregate {name}"), name, frozenset(members[name]), metadata[name])
+        HostAggregate(number, uuid_of(f"aggregate {name}"), name, frozenset(members[name]), metadata[name])
         for number, name in enumerate(members, 1)
     )
 

@@ -95,7 +95,7 @@ class BoundedResponse(HTTPResponse):
         super().__init__(cast(socket.socket, _Readable(sock)), *arguments, **options)
 
 
-class _Connection(HTTPConnection):
+class _PlainConnection(HTTPConnection):
     response_class = BoundedResponse
 
 
@@ -104,7 +104,7 @@ class _SecureConnection(HTTPSConnection):
 
 
 class _Pool(HTTPConnectionPool):
-    ConnectionCls = _Connection
+    ConnectionCls = _PlainConnection
 
 
 class _SecurePool(HTTPSConnectionPool):

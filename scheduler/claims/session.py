@@ -29,7 +29,7 @@ def all_win(_nodes: Collection[str]) -> Mapping[str, str]:
     return {}
 
 
-class Reservations(Protocol):
+class ReservedHosts(Protocol):
     """Where hosts are reserved for instances."""
 
     def remove(self, instances: Iterable[str]) -> int:
@@ -70,7 +70,7 @@ class Session(AbstractContextManager):
     def __init__(
         self,
         claims: Claims,
-        reservations: Reservations,
+        reservations: ReservedHosts,
         request: SchedulingRequest,
         prepare: Callable[[Any, SchedulingRequest, Winners], Pass],
         clock: Callable[[], float] = time.monotonic,

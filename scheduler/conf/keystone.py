@@ -12,7 +12,7 @@ SAMPLE_PLUGINS = ("password", "v3password")
 
 
 @dataclasses.dataclass(frozen=True)
-class Service:
+class AuthGroup:
     """A group of authentication options, with those of an endpoint unless ``service_type`` is None."""
 
     group: str
@@ -21,8 +21,8 @@ class Service:
 
 
 SERVICES = (
-    Service("placement", "placement"),
-    Service(
+    AuthGroup("placement", "placement"),
+    AuthGroup(
         "neutron",
         "network",
         extra=(
@@ -34,7 +34,7 @@ SERVICES = (
             ),
         ),
     ),
-    Service(
+    AuthGroup(
         "service_user",
         extra=(
             cfg.BoolOpt(
@@ -90,7 +90,7 @@ def _plugin_options(name: str) -> list[cfg.Opt]:
         return []
 
 
-def _sample(service: Service) -> list[cfg.Opt]:
+def _sample(service: AuthGroup) -> list[cfg.Opt]:
     options = [*service.extra, *loading.get_session_conf_options(), *loading.get_auth_common_conf_options()]
     if service.service_type:
         options += _adapter_sample(service.service_type)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler import objects
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.request import resource_request
 from scheduler.request.prefilters.aggregates import isolating_traits, names_tenant
 from scheduler.request.reading import read
@@ -76,11 +76,11 @@ class RequestNames:
             return "image"
         return "flavor or image" if element.startswith(("COMPUTE_", "HW_")) else ""
 
-    def _known(self, aggregates: Sequence[str]) -> list[Aggregate]:
+    def _known(self, aggregates: Sequence[str]) -> list[HostAggregate]:
         return [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
 
     def _isolated(self, uuid: str) -> str:
-        known: Aggregate | None = self._aggregates.get(uuid)
+        known: HostAggregate | None = self._aggregates.get(uuid)
         if known is None:
             return uuid
         wanted = resource_request.make(self._spec).required_traits()

@@ -52,6 +52,9 @@ class Part:
         return next(iter(self.gone))[1]
 
 
+#: Of hosts that a plan empties or takes as lost, which is no reason to tell if there are others.
+LEFT_OUT = Constraint("left out by the plan", ConstraintKind.IGNORED)
+
 MORE_THAN_ONE = Constraint("more than one constraint of the query", ConstraintKind.SEVERAL)
 ONE_OR_MORE = Constraint("one or more constraints of the query", ConstraintKind.SEVERAL)
 UNKNOWN = Constraint("something that is not known", ConstraintKind.SEVERAL)

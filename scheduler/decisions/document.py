@@ -29,7 +29,7 @@ CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
 
 
-class Flavor(msgspec.Struct, gc=False):
+class RequestedFlavor(msgspec.Struct, gc=False):
     """Name, amounts and extra specs of the flavor, as the caller sent them."""
 
     name: Any = None
@@ -190,7 +190,7 @@ class Out(msgspec.Struct, gc=False):
     names: list[str]
 
 
-class Candidates(msgspec.Struct, gc=False):
+class CandidateOrigin(msgspec.Struct, gc=False):
     """Where the candidates came from.
 
     Attributes:
@@ -226,7 +226,7 @@ class Candidates(msgspec.Struct, gc=False):
         return "placement" if self.source == "coalesced" else self.source
 
 
-class Step(msgspec.Struct, gc=False):
+class FilterStep(msgspec.Struct, gc=False):
     """One filter for one instance: the hosts before and after it.
 
     Attributes:
@@ -321,7 +321,7 @@ class Chosen(msgspec.Struct, gc=False):
     alternates: list[Place]
 
 
-class Entry(msgspec.Struct, kw_only=True, gc=False):
+class DecisionEntry(msgspec.Struct, kw_only=True, gc=False):
     """The part of a document that a list of decisions needs.
 
     Attributes:
@@ -336,13 +336,13 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
     kind: str
     project_id: str | None
     instances: list[str]
-    flavor: Flavor
+    flavor: RequestedFlavor
     availability_zone: str | None
     result: str = SCHEDULED
     summary: str = ""
     error: Error | None = None
     cause: Cause | None = None
-    candidates: Candidates = msgspec.field(default_factory=Candidates)
+    candidates: CandidateOrigin = msgspec.field(default_factory=CandidateOrigin)
     chosen: list[Chosen] = msgspec.field(default_factory=list)
     milliseconds: dict[str, float] = msgspec.field(default_factory=dict)
 
@@ -370,7 +370,7 @@ class Entry(msgspec.Struct, kw_only=True, gc=False):
         }
 
 
-class Decision(Entry, kw_only=True, gc=False):
+class Decision(DecisionEntry, kw_only=True, gc=False):
     """All that is kept of one decision.
 
     Attributes:
@@ -388,7 +388,7 @@ class Decision(Entry, kw_only=True, gc=False):
     notes: list[str] = msgspec.field(default_factory=list)
     partition: str | None = None
     queries: list[str] = msgspec.field(default_factory=list)
-    filters: list[Step] = msgspec.field(default_factory=list)
+    filters: list[FilterStep] = msgspec.field(default_factory=list)
     hosts: Hosts = msgspec.field(default_factory=Hosts)
     best: Best = msgspec.field(default_factory=Best)
     why: Why | None = None
@@ -408,7 +408,7 @@ class Decision(Entry, kw_only=True, gc=False):
 
 _encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Decision).decode
-decode_entry = msgspec.json.Decoder(Entry).decode
+decode_entry = msgspec.json.Decoder(DecisionEntry).decode
 
 
 def encode(decision: Decision) -> bytes:

@@ -19,7 +19,7 @@ from oslo_log import log as logging
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.constraints import STALE, Part, disabled_constraint, parts_of
+from scheduler.decisions.constraints import LEFT_OUT, STALE, Part, disabled_constraint, parts_of
 from scheduler.decisions.document import Constraint, Limit, Reason, Why
 from scheduler.decisions.failed_constraints import Explain, FailedConstraints
 from scheduler.decisions.failure import Failure, Gaps, KnownHosts
@@ -52,7 +52,7 @@ MOST_HOSTS = 1000
 
 
 @dataclass(frozen=True)
-class World:
+class ExplainedCloud:
     """What is known when a request ends.
 
     Attributes:
@@ -88,7 +88,7 @@ class Explanation(NamedTuple):
 class FailureExplainer:
     """Explains failed requests. Any thread may use it."""
 
-    def __init__(self, world: World, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, world: ExplainedCloud, clock: Callable[[], float] = time.monotonic) -> None:
         self._world = world
         self._clock = clock
         is_plan = world.closed is not None  # what a plan charged must stay in the mirror
@@ -166,7 +166,7 @@ class FailureExplainer:
             elsewhere[table.in_cell(TableRows(np.arange(len(table))), cell)] = False
             failed.add(Constraint("in the cell of the instance", ConstraintKind.CELL), elsewhere)
         if self._world.closed is not None:
-            failed.add(Constraint("left out by the plan", ConstraintKind.IGNORED), self._world.closed())
+            failed.add(LEFT_OUT, self._world.closed())
 
     def _note_filters(
         self,

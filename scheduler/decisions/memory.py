@@ -15,7 +15,7 @@ MOST_WAITING = 32
 
 
 @dataclass(slots=True)
-class Kept:
+class KeptDecision:
     """One document.
 
     Attributes:
@@ -42,29 +42,29 @@ class DecisionMemory:
         self._count = count
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._ring: deque[Kept] = deque()
-        self._waiting: list[tuple[Kept, Decision]] = []
+        self._ring: deque[KeptDecision] = deque()
+        self._waiting: list[tuple[KeptDecision, Decision]] = []
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def change(self, kept: Kept, decision: Decision) -> None:
+    def change(self, kept: KeptDecision, decision: Decision) -> None:
         """Take over a document that was added and has changed since."""
         with self._lock:
             self._waiting = [each for each in self._waiting if each[0] is not kept]
             self._waiting.append((kept, decision))
 
-    def text(self, kept: Kept) -> bytes:
+    def text(self, kept: KeptDecision) -> bytes:
         """Return the text of a document that was added, also if it is kept no more."""
         with self._lock:
             self._encode()
             self._shrink()
             return kept.encoded
 
-    def add(self, decision: Decision) -> Kept:
+    def add(self, decision: Decision) -> KeptDecision:
         """Keep a complete document."""
-        kept = Kept(_name(decision), tuple(decision.instances))
+        kept = KeptDecision(_name(decision), tuple(decision.instances))
         with self._lock:
             self._ring.append(kept)
             self._waiting.append((kept, decision))
@@ -84,7 +84,7 @@ class DecisionMemory:
         found = (kept.encoded for kept in reversed(ring) if name == kept.name[0] or name in kept.instances)
         return next(found, None)
 
-    def _encoded(self) -> list[Kept]:
+    def _encoded(self) -> list[KeptDecision]:
         with self._lock:
             self._encode()
             self._shrink()

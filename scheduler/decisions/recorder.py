@@ -16,7 +16,7 @@ from scheduler.decisions.completion import Completion
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
-from scheduler.decisions.memory import DecisionMemory, Kept
+from scheduler.decisions.memory import DecisionMemory, KeptDecision
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
@@ -74,7 +74,7 @@ class DecisionRecorder:
         self._names = names
         self._open: dict[int, Trace] = {}
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
-        self._kept: dict[int, Kept] = {}
+        self._kept: dict[int, KeptDecision] = {}
         self.completion = Completion(self._complete, self._keep_complete)
         options = self._conf.berth
         self._log = (

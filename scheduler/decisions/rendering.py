@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import to_builtins
 
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Flavor, Out
+from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
 from scheduler.decisions.words import reasons_text
 from scheduler.filters.causes import group
 
@@ -100,7 +100,7 @@ def result(decision: Decision) -> str:
     return f"scheduled to {first([one.host.host for one in decision.chosen], NAMED)}"
 
 
-def flavor(of: Flavor) -> str:
+def flavor(of: RequestedFlavor) -> str:
     values = to_builtins(of)
     amounts = [
         f"{values[name]} {unit}"

@@ -124,7 +124,7 @@ class Trace(DecisionObserver):
         self._forget_pass()
         self.sent_at = found.sent_at
         self._failure.answer = found
-        self.decision.candidates = document.Candidates(
+        self.decision.candidates = document.CandidateOrigin(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
             age=max(0.0, self._clock() - found.sent_at) if found.sent_at else 0.0,
@@ -141,8 +141,8 @@ class Trace(DecisionObserver):
         self.found("mirror", len(hosts), age)
 
     def found(self, source: str, hosts: int, age: float = 0.0) -> None:
-        """Note the source of the hosts, their number, and its age in seconds; see ``document.Candidates``."""
-        self.decision.candidates = document.Candidates(source=source, hosts=hosts, age=age)
+        """Note source, number and age in seconds of the hosts; see ``document.CandidateOrigin``."""
+        self.decision.candidates = document.CandidateOrigin(source=source, hosts=hosts, age=age)
         self.mark(source)
 
     def claiming(self, claims: Session) -> None:
@@ -247,7 +247,7 @@ class Trace(DecisionObserver):
             start = len(step.hosts)
             if left == start and not first:
                 continue
-            noted = document.Step(uuid, step.filter.name, start, left, step.judge is not None)
+            noted = document.FilterStep(uuid, step.filter.name, start, left, step.judge is not None)
             steps.append(noted)
             if left == start:
                 continue
@@ -357,7 +357,7 @@ def _begun(request: SchedulingRequest, started_at: float) -> Decision:
         kind=_kind(request),
         project_id=data.get("project_id"),
         instances=list(request.instance_uuids),
-        flavor=document.Flavor(*map(flavor.get, FLAVOR)),
+        flavor=document.RequestedFlavor(*map(flavor.get, FLAVOR)),
         availability_zone=data.get("availability_zone"),
         spec=envelope,
     )

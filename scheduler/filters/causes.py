@@ -15,7 +15,7 @@ _VALUE = re.compile(rf"(?<![\w.])(?:{_UUID}|-?\d+(?:\.\d+)*)(?![\w])")
 
 
 @dataclass
-class Cause:
+class CommonReason:
     """Hosts that one filter rejected for the same reason.
 
     Attributes:
@@ -48,13 +48,13 @@ class Cause:
         return f"{self.reason} ({hosts})"
 
 
-def group(reasons: Iterable[tuple[str, str]], names: int = SHOWN) -> list[Cause]:
+def group(reasons: Iterable[tuple[str, str]], names: int = SHOWN) -> list[CommonReason]:
     """Return the causes of (host, reason) pairs, those of most hosts first; each with some names."""
-    found: dict[tuple[str, ...], Cause] = {}
+    found: dict[tuple[str, ...], CommonReason] = {}
     for host, reason in reasons:
         pattern, values = tuple(_VALUE.split(reason)), _VALUE.findall(reason)
         if pattern not in found:
-            found[pattern] = Cause(pattern, [{} for _ in values])
+            found[pattern] = CommonReason(pattern, [{} for _ in values])
         found[pattern].add(host, values, names)
     return sorted(found.values(), key=lambda cause: -cause.count)
 

@@ -14,7 +14,7 @@ AVAILABILITY_ZONE = "availability_zone"
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class HostAggregate:
     """One host aggregate.
 
     Attributes:
@@ -49,13 +49,13 @@ class WithMetadata(Protocol):
 class AggregateSet:
     """The aggregates that one host is in. Hosts in the same aggregates share one object."""
 
-    def __init__(self, aggregates: Iterable[Aggregate]) -> None:
+    def __init__(self, aggregates: Iterable[HostAggregate]) -> None:
         self.aggregates = tuple(sorted(aggregates, key=lambda aggregate: aggregate.id))
         self.uuids = frozenset(aggregate.uuid for aggregate in self.aggregates if aggregate.uuid)
         self._raw: dict[str, frozenset[str]] = {}
         self._smallest: dict[tuple[str, Callable[[str], float]], float | None] = {}
 
-    def __iter__(self) -> Iterator[Aggregate]:
+    def __iter__(self) -> Iterator[HostAggregate]:
         return iter(self.aggregates)
 
     def __len__(self) -> int:
@@ -115,7 +115,7 @@ def split_metadata(aggregates: Iterable[WithMetadata]) -> dict[str, frozenset[st
 class Aggregates:
     """All aggregates at one moment, and the set that each host is in."""
 
-    def __init__(self, aggregates: Iterable[Aggregate] = ()) -> None:
+    def __init__(self, aggregates: Iterable[HostAggregate] = ()) -> None:
         self.by_id = {aggregate.id: aggregate for aggregate in aggregates}
         self._sets: dict[tuple[int, ...], AggregateSet] = {(): AggregateSet(())}
         ids: dict[str, list[int]] = {}
@@ -124,7 +124,7 @@ class Aggregates:
                 ids.setdefault(host, []).append(aggregate_id)
         self._ids = {host: tuple(host_ids) for host, host_ids in ids.items()}
 
-    def __iter__(self) -> Iterator[Aggregate]:
+    def __iter__(self) -> Iterator[HostAggregate]:
         return iter(self.by_id.values())
 
     @cached_property
@@ -132,7 +132,7 @@ class Aggregates:
         """The uuids of all aggregates that have one."""
         return frozenset(aggregate.uuid for aggregate in self if aggregate.uuid)
 
-    def named(self, names: Collection[str]) -> list[Aggregate]:
+    def named(self, names: Collection[str]) -> list[HostAggregate]:
         """Return the aggregates of these names or uuids; those without a uuid are left out."""
         return [each for each in self if each.uuid and (each.name in names or each.uuid in names)]
 

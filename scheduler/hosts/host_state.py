@@ -15,7 +15,7 @@ from typing import Any
 
 import netaddr
 
-from scheduler.hosts.aggregates import AVAILABILITY_ZONE, Aggregate, AggregateSet
+from scheduler.hosts.aggregates import AVAILABILITY_ZONE, AggregateSet, HostAggregate
 from scheduler.hosts.coordinates import ViewPosition
 from scheduler.hosts.nova_values import NumaTopology, PciStats
 from scheduler.hosts.rows import MetricList, ServiceRow
@@ -24,7 +24,7 @@ from scheduler.hosts.rows import MetricList, ServiceRow
 class AggregateOfHost:
     """A copy of an aggregate, with the types that nova's object has."""
 
-    def __init__(self, known: Aggregate) -> None:
+    def __init__(self, known: HostAggregate) -> None:
         self._known = known
         self.id, self.uuid, self.name = known.id, known.uuid, known.name
         self.metadata = dict(known.metadata)

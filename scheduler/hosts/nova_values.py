@@ -12,7 +12,7 @@ from typing import Any
 
 from oslo_utils.strutils import bool_from_string
 
-from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, NumaNetworks, PagePool
 from scheduler.pci import support
 from scheduler.pci.consumption import ChosenCells
 from scheduler.pci.pools import PoolSet
@@ -55,7 +55,7 @@ def _cell(cell: HostCell) -> SimpleNamespace:
         memory_usage=cell.memory_usage,
         avail_memory=cell.free_memory,
         mempages=[_pages(pool) for pool in cell.pages],
-        network_metadata=_network(cell.network or Network()),
+        network_metadata=_network(cell.network or NumaNetworks()),
         socket=cell.socket,
     )
 
@@ -72,7 +72,7 @@ def _pages(pool: PagePool) -> SimpleNamespace:
     )
 
 
-def _network(network: Network) -> SimpleNamespace:
+def _network(network: NumaNetworks) -> SimpleNamespace:
     return SimpleNamespace(physnets=set(network.physnets), tunneled=network.tunneled)
 
 

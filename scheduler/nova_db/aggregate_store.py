@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from scheduler.bounds.background import BackgroundLoop
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.logs import OutageLog
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import UNREADABLE
@@ -110,7 +110,7 @@ class AggregateStore:
         return self._interval if readable else self._retry_interval
 
 
-def read_aggregates(connection: Connection) -> list[Aggregate]:
+def read_aggregates(connection: Connection) -> list[HostAggregate]:
     """Return all aggregates with their hosts and metadata."""
     hosts: dict[int, set[str]] = {}
     metadata: dict[int, dict[str, str]] = {}
@@ -120,7 +120,7 @@ def read_aggregates(connection: Connection) -> list[Aggregate]:
     for aggregate_id, key, value in connection.execute(sa.select(pairs.aggregate_id, pairs.key, pairs.value)):
         metadata.setdefault(aggregate_id, {})[key] = value
     return [
-        Aggregate(row.id, row.uuid, row.name, frozenset(hosts.get(row.id, ())), metadata.get(row.id, {}))
+        HostAggregate(row.id, row.uuid, row.name, frozenset(hosts.get(row.id, ())), metadata.get(row.id, {}))
         for row in connection.execute(sa.select(heads.id, heads.uuid, heads.name).order_by(heads.id))
     ]
 

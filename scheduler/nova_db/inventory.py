@@ -49,7 +49,7 @@ class FoundNode(NamedTuple):
     node: str
 
 
-class Inventory:
+class HostInventory:
     """The hosts of all cells, for any thread; every wait is bounded.
 
     A database that is away is reported, and its content is missing: without the API database no cell is

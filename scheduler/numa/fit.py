@@ -11,7 +11,7 @@ from scheduler.numa.guest import GuestTopology
 from scheduler.numa.reasons import FailedSearch, explain_failure
 from scheduler.numa.search import Search, SearchBudget, StepLimit, affinity, ordered_cells
 from scheduler.numa.topology import HostTopology, Limits
-from scheduler.pci.offer import Mappings, Offer, make_offer
+from scheduler.pci.offer import Mappings, PciOffer, make_offer
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
 
@@ -52,7 +52,7 @@ def fit(
     host: HostTopology | None,
     guest: GuestTopology | None,
     limits: Limits | None = None,
-    offer: Offer | None = None,
+    offer: PciOffer | None = None,
     *,
     packing: bool = False,
     budget: SearchBudget | None = None,

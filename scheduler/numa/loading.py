@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import orjson
 
-from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, NumaNetworks, PagePool
 from scheduler.objects import is_envelope
 from scheduler.objects.base import Malformed, data_of, integer
 
@@ -88,12 +88,12 @@ def _pages(data: Mapping) -> PagePool:
     return PagePool(size, _number(data, "total"), _number(data, "used", 0), _number(data, "reserved", 0))
 
 
-def _network(stored: object) -> Network | None:
+def _network(stored: object) -> NumaNetworks | None:
     if stored is None:
         return None
     data = _data(stored, "NetworkMetadata")
     physnets = frozenset(str(name) for name in _list(data, "physnets"))
-    return Network(physnets, bool(data.get("tunneled", False)))
+    return NumaNetworks(physnets, bool(data.get("tunneled", False)))
 
 
 def _plain_cell(data: object) -> HostCell:

@@ -11,8 +11,8 @@ from scheduler.numa.cell import GuestCellState, Shortage, try_host_cell
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
 from scheduler.numa.search import Search, StepLimit
 from scheduler.numa.topology import HostCell, HostTopology, Limits
-from scheduler.pci.consumption import ChosenCells, Refusal
-from scheduler.pci.offer import Offer
+from scheduler.pci.consumption import ChosenCells, PciRefusal
+from scheduler.pci.offer import PciOffer
 from scheduler.pci.support import explain_refusal
 
 MAX_CELLS_SHOWN = 4
@@ -42,8 +42,8 @@ class FailedSearch:
     host: HostTopology
     guest: GuestTopology
     limits: Limits | None
-    offer: Offer | None
-    refused_devices: tuple[Refusal, ChosenCells] | None
+    offer: PciOffer | None
+    refused_devices: tuple[PciRefusal, ChosenCells] | None
     far_from_networks: bool
     cut_short: StepLimit | None
     steps: int

@@ -22,8 +22,8 @@ from math import comb, perm
 from scheduler.numa.cell import GuestCellState, may_fit, try_host_cell
 from scheduler.numa.guest import GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits
-from scheduler.pci.consumption import ChosenCells, Refusal, consume_devices
-from scheduler.pci.offer import Offer
+from scheduler.pci.consumption import ChosenCells, PciRefusal, consume_devices
+from scheduler.pci.offer import PciOffer
 
 
 def first_arrangement(guest_cells: int) -> list[int]:
@@ -56,7 +56,7 @@ def next_arrangement(arrangement: list[int], pivot: int, host_cells: int) -> int
 
 
 def ordered_cells(
-    host: HostTopology, guest: GuestTopology, offer: Offer | None, *, packing: bool
+    host: HostTopology, guest: GuestTopology, offer: PciOffer | None, *, packing: bool
 ) -> tuple[HostCell, ...]:
     """Return the host cells in the order in which they are tried (spec: numa-and-pci 3.4).
 
@@ -164,11 +164,11 @@ class Search:
     guest: GuestTopology
     limits: Limits | None
     affinity: Affinity
-    offer: Offer | None
+    offer: PciOffer | None
     sockets: tuple[tuple[int, int | None], ...]
     budget: SearchBudget = field(default_factory=SearchBudget)
     states: list[GuestCellState] = field(init=False)
-    refused_devices: tuple[Refusal, ChosenCells] | None = None
+    refused_devices: tuple[PciRefusal, ChosenCells] | None = None
     far_from_networks: bool = False
     steps: int = 0
     cut_short: StepLimit | None = None
@@ -208,10 +208,10 @@ class Search:
         if self.offer is None:
             return False
         for number, demand in enumerate(self.offer.demands):
-            alone = Offer(self.offer.nodes, self.offer.counts, self.offer.providers, (demand,))
+            alone = PciOffer(self.offer.nodes, self.offer.counts, self.offer.providers, (demand,))
             _, refusal = consume_devices(alone, ChosenCells())
             if refusal:
-                self.refused_devices = Refusal(number, refusal.step, refusal.free), ChosenCells()
+                self.refused_devices = PciRefusal(number, refusal.step, refusal.free), ChosenCells()
                 return True
         return False
 

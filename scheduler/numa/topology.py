@@ -17,7 +17,7 @@ class PinConflict(BerthError):
 
 
 @dataclass(frozen=True)
-class Network:
+class NumaNetworks:
     """Physical networks and tunnels that are tied to a host cell, or that a guest uses."""
 
     physnets: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class HostCell:
     pinned: frozenset[int] = frozenset()
     siblings: tuple[frozenset[int], ...] = ()
     pages: tuple[PagePool, ...] = ()
-    network: Network | None = None
+    network: NumaNetworks | None = None
     socket: int | None = None
 
     @cached_property
@@ -155,14 +155,14 @@ class Limits:
 
     cpu_ratio: float
     ram_ratio: float
-    network: Network | None = None
+    network: NumaNetworks | None = None
 
 
-def network_from(obj: object | None) -> Network | None:
+def network_from(obj: object | None) -> NumaNetworks | None:
     """Return the plain value of a NetworkMetadata object; unset fields mean no networks and no tunnel."""
     if obj is None:
         return None
-    return Network(frozenset(field(obj, "physnets") or ()), bool(field(obj, "tunneled")))
+    return NumaNetworks(frozenset(field(obj, "physnets") or ()), bool(field(obj, "tunneled")))
 
 
 def limits_from(obj: object | None) -> Limits | None:

@@ -12,11 +12,11 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
-from scheduler.pci.offer import Demand, Offer
+from scheduler.pci.offer import Demand, PciOffer
 from scheduler.pci.requests import LEGACY, REQUIRED, SOCKET
 
 
-class Step(Enum):
+class PciStep(Enum):
     """The step of a request that left too few devices."""
 
     DESCRIPTION = "description"
@@ -28,7 +28,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True)
-class Refusal:
+class PciRefusal:
     """The request that was refused.
 
     Attributes:
@@ -38,7 +38,7 @@ class Refusal:
     """
 
     request: int
-    step: Step
+    step: PciStep
     free: int = 0
 
 
@@ -58,7 +58,7 @@ class ChosenCells:
 class PoolCounts:
     """The free devices of each pool while requests are served; None for a pool that has left the list."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: PciOffer) -> None:
         self.offer = offer
         self.counts: list[int | None] = list(offer.counts)
 
@@ -66,7 +66,7 @@ class PoolCounts:
         """Return the number of free devices in the pools at these positions."""
         return sum(self._count(pool) for pool in pools)
 
-    def consume(self, demand: Demand, chosen: ChosenCells) -> tuple[Step, int] | None:
+    def consume(self, demand: Demand, chosen: ChosenCells) -> tuple[PciStep, int] | None:
         """Consume the devices for one request.
 
         Returns:
@@ -75,15 +75,15 @@ class PoolCounts:
         """
         pools = [pool for pool in demand.match.described if self.counts[pool] is not None]
         if self._too_few(pools, demand):
-            return Step.DESCRIPTION, self.free(pools)
+            return PciStep.DESCRIPTION, self.free(pools)
         pools = self._allowed_by_numa_policy(pools, demand, chosen)
         if self._too_few(pools, demand):
-            return Step.NUMA, self.free(pools)
+            return PciStep.NUMA, self.free(pools)
         pools = [pool for pool in pools if pool in demand.match.usable]
         if self._too_few(pools, demand):
-            return Step.USE, self.free(pools)
+            return PciStep.USE, self.free(pools)
         if demand.bound is None:
-            return Step.UNRESOLVED, 0
+            return PciStep.UNRESOLVED, 0
         if not demand.bound:
             self._consume_in_order(pools, demand.count)
             return None
@@ -113,18 +113,18 @@ class PoolCounts:
 
     def _consume_bound(
         self, pools: list[int], demand: Demand, wanted: Counter[int]
-    ) -> tuple[Step, int] | None:
+    ) -> tuple[PciStep, int] | None:
         provider = self.offer.providers
         kept = [
             pool for pool in pools if wanted[provider[pool]] and self._count(pool) >= wanted[provider[pool]]
         ]
         if self._too_few(kept, demand):
-            return Step.PLACEMENT, self.free(kept)
+            return PciStep.PLACEMENT, self.free(kept)
         present = [
             provider[i] for i, count in enumerate(self.counts) if count is not None and provider[i] >= 0
         ]
         if len(present) != len(set(present)):
-            return Step.AMBIGUOUS, 0
+            return PciStep.AMBIGUOUS, 0
         for pool in kept:
             self._subtract(pool, wanted[provider[pool]])
         return None
@@ -150,7 +150,7 @@ def _cells_of_sockets(chosen: ChosenCells) -> frozenset[int]:
     return frozenset(cell for cell, socket in sockets.items() if socket in wanted)
 
 
-def consume_devices(offer: Offer, chosen: ChosenCells) -> tuple[list[int | None], Refusal | None]:
+def consume_devices(offer: PciOffer, chosen: ChosenCells) -> tuple[list[int | None], PciRefusal | None]:
     """Serve the demands of an offer in order, up to the first that is refused.
 
     Returns:
@@ -161,5 +161,5 @@ def consume_devices(offer: Offer, chosen: ChosenCells) -> tuple[list[int | None]
     for number, demand in enumerate(offer.demands):
         refused = counts.consume(demand, chosen)
         if refused:
-            return counts.counts, Refusal(number, *refused)
+            return counts.counts, PciRefusal(number, *refused)
     return counts.counts, None

@@ -37,7 +37,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Offer:
+class PciOffer:
     """The devices of a host and the demands on them.
 
     Attributes:
@@ -54,17 +54,19 @@ class Offer:
     free_by_node: tuple[tuple[int, int], ...] = ()
 
 
-def make_offer(pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None = None) -> Offer:
+def make_offer(
+    pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None = None
+) -> PciOffer:
     """Return the offer for requests and pools; without requests it has only the free devices of each node."""
     if not requests:
-        return Offer(free_by_node=pools.free_by_node)
+        return PciOffer(free_by_node=pools.free_by_node)
     matches = _matches(pools.kinds, requests)
     demands = tuple(
         Demand(what, request.count, request.numa_policy, found, bound_providers(pools, request, mappings))
         for request, (what, found) in zip(requests, matches, strict=True)
     )
     nodes = tuple(kind.numa_node for kind in pools.kinds)
-    return Offer(nodes, pools.counts, pools.providers, demands, pools.free_by_node)
+    return PciOffer(nodes, pools.counts, pools.providers, demands, pools.free_by_node)
 
 
 @lru_cache(maxsize=1024)

@@ -6,21 +6,21 @@ spec: numa-and-pci 4.6, 4.7, 5.2, 5.3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from scheduler.pci.consumption import ChosenCells, Refusal, Step, consume_devices
-from scheduler.pci.offer import Mappings, Offer, make_offer
+from scheduler.pci.consumption import ChosenCells, PciRefusal, PciStep, consume_devices
+from scheduler.pci.offer import Mappings, PciOffer, make_offer
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
 
 _REASONS = {
-    Step.DESCRIPTION: "only {lacking}",
-    Step.NUMA: "only {lacking} for NUMA policy {policy} on {cells}",
-    Step.USE: (
+    PciStep.DESCRIPTION: "only {lacking}",
+    PciStep.NUMA: "only {lacking} for NUMA policy {policy} on {cells}",
+    PciStep.USE: (
         "only {lacking}; other matching devices are PF, vDPA or remote-managed and must be requested "
         "explicitly, or differ in live_migratable"
     ),
-    Step.PLACEMENT: "only {lacking} in the providers that Placement chose",
-    Step.AMBIGUOUS: "two pools of the host have the same Placement provider; requested: {what}",
-    Step.UNRESOLVED: "Placement chose no provider for {what}",
+    PciStep.PLACEMENT: "only {lacking} in the providers that Placement chose",
+    PciStep.AMBIGUOUS: "two pools of the host have the same Placement provider; requested: {what}",
+    PciStep.UNRESOLVED: "Placement chose no provider for {what}",
 }
 
 ANY_CELLS = ChosenCells()
@@ -67,10 +67,10 @@ class UsableCandidates:
         return "" if self.indices else self.explain()
 
 
-def explain_refusal(refusal: Refusal, offer: Offer, chosen: ChosenCells) -> str:
+def explain_refusal(refusal: PciRefusal, offer: PciOffer, chosen: ChosenCells) -> str:
     """Return one line that says why a demand of the offer was refused."""
     demand = offer.demands[refusal.request]
-    if refusal.step is Step.DESCRIPTION and not refusal.free:
+    if refusal.step is PciStep.DESCRIPTION and not refusal.free:
         return f"no pool matches {demand.what}"
     lacking = f"{refusal.free} of {demand.count} devices free that match {demand.what}"
     return _REASONS[refusal.step].format(

@@ -86,7 +86,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     used: int
 
 
-class _Request(msgspec.Struct, gc=False):
+class _AllocationRequest(msgspec.Struct, gc=False):
     allocations: dict[str, msgspec.Raw]
     mappings: dict[str, list[str]]
 
@@ -98,7 +98,7 @@ class _Root(msgspec.Struct, gc=False):
 class _Body(msgspec.Struct):
     # Most of a body is traits and inventories, which few requests need: they are skipped here, and read in a
     # second pass for those that do.
-    allocation_requests: list[_Request]
+    allocation_requests: list[_AllocationRequest]
     provider_summaries: dict[str, _Root]
 
 

@@ -50,7 +50,7 @@ Post = Callable[[Sequence[Unit], Any], Reply]
 
 
 @dataclass(eq=False, slots=True)
-class _Entry:
+class _QueuedWrite:
     """What one call sends; ``pieces``: how far it was split in its turns so far."""
 
     units: Sequence[Unit]
@@ -83,7 +83,7 @@ class WriteQueue:
         self._queue_timeout = queue_timeout
         self._lock = threading.Lock()
         self._in_flight = False
-        self._queue: deque[_Entry] = deque()
+        self._queue: deque[_QueuedWrite] = deque()
 
     @property
     def waiting(self) -> int:
@@ -100,7 +100,7 @@ class WriteQueue:
         """
         for unit in units:
             unit.reply = unit.error = None
-        entry = _Entry(units, context)
+        entry = _QueuedWrite(units, context)
         with self._lock:
             self._queue.append(entry)
             self._choose_leader()
@@ -121,7 +121,7 @@ class WriteQueue:
             self._in_flight = self._queue[0].leads = True
             self._queue[0].ready.set()
 
-    def _wait(self, entry: _Entry) -> None:
+    def _wait(self, entry: _QueuedWrite) -> None:
         """Wait until the entry was sent with others, or is to be sent by this thread.
 
         Raises:
@@ -140,7 +140,7 @@ class WriteQueue:
 
     def _lead(self) -> None:
         """Send the first entry with those that wait behind it, and let the next one lead."""
-        again: list[_Entry] = []
+        again: list[_QueuedWrite] = []
         with self._lock:
             group = self._next_group()
         try:
@@ -156,9 +156,9 @@ class WriteQueue:
             for entry in group if not again else ():
                 entry.ready.set()
 
-    def _next_group(self) -> list[_Entry]:
+    def _next_group(self) -> list[_QueuedWrite]:
         """Take the entries that go together out of the queue. The lock is held."""
-        group: list[_Entry] = []
+        group: list[_QueuedWrite] = []
         consumers: set[str] = set()
         while self._queue:
             own = self._queue[0].consumers
@@ -169,7 +169,7 @@ class WriteQueue:
             consumers |= own
         return group
 
-    def _send(self, group: Sequence[_Entry]) -> list[_Entry]:
+    def _send(self, group: Sequence[_QueuedWrite]) -> list[_QueuedWrite]:
         """Send what is left of entries; return those that take another turn."""
         # Transactions that share providers take them in the same order.
         units = sorted(
@@ -195,7 +195,7 @@ class WriteQueue:
         return waiting
 
 
-def _release_finished(entries: Iterable[_Entry]) -> list[_Entry]:
+def _release_finished(entries: Iterable[_QueuedWrite]) -> list[_QueuedWrite]:
     """Let the threads go on whose units all have an outcome; return the other entries."""
     waiting = []
     for entry in entries:

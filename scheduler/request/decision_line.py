@@ -15,7 +15,7 @@ from scheduler.logs import count_text
 _AMOUNTS = re.compile(r"resources(?P<group>.*)")
 
 
-class Place(NamedTuple):
+class PlacedOn(NamedTuple):
     """Where an instance was placed: the service host and the uuid of its cell."""
 
     host: str
@@ -39,7 +39,7 @@ class DecisionCounts:
     candidates: int = 0
     passed: int = 0
     tries: Counter[str] = field(default_factory=Counter)
-    places: Sequence[Place] = ()
+    places: Sequence[PlacedOn] = ()
     notes: list[str] = field(default_factory=list)
 
 

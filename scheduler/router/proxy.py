@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from scheduler.conf.partitions import Partition
 from scheduler.router.presence import Presence
 from scheduler.router.routing import RoutingFacts, in_order, why
-from scheduler.rpc.client import BrokerAway, Client, Failure, NoReply, Patience
+from scheduler.rpc.client import BrokerAway, Client, ErrorReply, NoReply, Patience
 from scheduler.rpc.transport import BASE_NAMESPACE
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -55,22 +55,22 @@ class _Way:
 
     left: list[Partition]
     again: bool
-    last: Failure | None = None
-    unsure: Failure | None = None
+    last: ErrorReply | None = None
+    unsure: ErrorReply | None = None
 
     def miss(self, partition: Partition) -> None:
         """Try a partition that was not heard of once more, after the others."""
         self.again = True
         self.left.append(self.left.pop(self.left.index(partition)))
 
-    def refuse(self, partition: Partition, failure: Failure) -> None:
+    def refuse(self, partition: Partition, failure: ErrorReply) -> None:
         """Leave out a partition that has no host."""
         self.left.remove(partition)
         self.last = failure
         if failure.name != NO_HOST:
             self.unsure = failure
 
-    def end(self) -> Failure:
+    def end(self) -> ErrorReply:
         """Return the reply to a request that no partition has a host for.
 
         Raises:
@@ -109,7 +109,7 @@ class Router:
         self.on_sign: Callable[[], None] = lambda: None
 
     def reply_to(self, message: Mapping[str, Any], patience: float, *, again: bool) -> object:
-        """Return the reply to a call; a ``Failure`` for an error.
+        """Return the reply to a call; a ``ErrorReply`` for an error.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
@@ -139,7 +139,7 @@ class Router:
                 if tries[partition.name] >= MOST_TRIES:
                     break
                 continue
-            if not isinstance(reply, Failure) or reply.name not in ELSEWHERE or reply.kwargs.get("final"):
+            if not isinstance(reply, ErrorReply) or reply.name not in ELSEWHERE or reply.kwargs.get("final"):
                 return reply
             LOG.info("Partition %s has no host: %s", partition.name, reply.text)
             way.refuse(partition, reply)

@@ -71,7 +71,7 @@ def _texts(values: Any) -> list[str]:
     return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 
-class Fit(IntEnum):
+class Preference(IntEnum):
     """How well a partition fits the zone or the flavor of a request; the lowest is tried first.
 
     Attributes:
@@ -104,25 +104,27 @@ def why(facts: RoutingFacts, partition: Partition) -> str:
     """Return in a few words why a request is tried in a partition before others."""
     if facts.group is not None:
         return f"by server group {facts.group}"
-    zone = ["by zone"] if zone_fit(facts, partition) is Fit.NAMED else []
-    flavor = {Fit.NAMED: ["by flavor"], Fit.DEFAULT: ["the default"]}.get(flavor_fit(facts, partition), [])
+    zone = ["by zone"] if zone_fit(facts, partition) is Preference.NAMED else []
+    flavor = {Preference.NAMED: ["by flavor"], Preference.DEFAULT: ["the default"]}.get(
+        flavor_fit(facts, partition), []
+    )
     return ", ".join(zone + flavor) or "by instance"
 
 
-def zone_fit(facts: RoutingFacts, partition: Partition) -> Fit:
+def zone_fit(facts: RoutingFacts, partition: Partition) -> Preference:
     """Return how well a partition fits the zone of a request."""
     if facts.zone is None or not partition.zones:
-        return Fit.ANY
-    return Fit.NAMED if facts.zone in partition.zones else Fit.OTHERS
+        return Preference.ANY
+    return Preference.NAMED if facts.zone in partition.zones else Preference.OTHERS
 
 
-def flavor_fit(facts: RoutingFacts, partition: Partition) -> Fit:
+def flavor_fit(facts: RoutingFacts, partition: Partition) -> Preference:
     """Return how well a partition fits the flavor of a request."""
     if _names_flavor(facts, partition):
-        return Fit.NAMED
+        return Preference.NAMED
     if partition.default:
-        return Fit.DEFAULT
-    return Fit.OTHERS if partition.names_flavors else Fit.ANY
+        return Preference.DEFAULT
+    return Preference.OTHERS if partition.names_flavors else Preference.ANY
 
 
 def _names_flavor(facts: RoutingFacts, partition: Partition) -> bool:

@@ -13,7 +13,7 @@ from scheduler.conf.partitions import PREFIX, all_partitions
 from scheduler.router.proxy import Router, Unreachable
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.calls import Call
-from scheduler.rpc.client import BrokerAway, Client, Failure
+from scheduler.rpc.client import BrokerAway, Client, ErrorReply
 from scheduler.rpc.errors import of_failure
 from scheduler.rpc.methods import VERSION, Method, Methods, Table
 from scheduler.rpc.server import Server
@@ -114,6 +114,6 @@ class Calls:
             raise errors.PartitionUnreachable from None
         except BrokerAway as error:
             raise errors.ReturnedToBroker(str(error)) from error
-        if isinstance(reply, Failure):
+        if isinstance(reply, ErrorReply):
             raise of_failure(*reply)
         return reply

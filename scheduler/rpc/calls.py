@@ -35,7 +35,7 @@ class Fate(Enum):
     WAIT = "wait until the reply queue is read"
 
 
-class Claims(Enum):
+class ClaimPolicy(Enum):
     """What becomes of the claims of the run."""
 
     KEEP = "keep"
@@ -68,37 +68,37 @@ class End(NamedTuple):
     """What is done with the message and the claims."""
 
     message: Fate | None
-    claims: Claims
+    claims: ClaimPolicy
 
 
 ENDS = {
     # Acknowledged before, the call would be lost with the process.
-    Event.REPLIED: End(Fate.ACKNOWLEDGE, Claims.KEEP),
+    Event.REPLIED: End(Fate.ACKNOWLEDGE, ClaimPolicy.KEEP),
     # The caller gives the instances up when it has the error: nobody would release what they hold.
-    Event.FAILED: End(None, Claims.RELEASE),
+    Event.FAILED: End(None, ClaimPolicy.RELEASE),
     # The next run would end the next process.
-    Event.POISON: End(Fate.ACKNOWLEDGE, Claims.LEAVE),
+    Event.POISON: End(Fate.ACKNOWLEDGE, ClaimPolicy.LEAVE),
     # It would wait here for a thread that nobody gives it, while others are idle.
-    Event.NOT_BEGUN: End(Fate.REQUEUE, Claims.LEAVE),
+    Event.NOT_BEGUN: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
     # Each such call would take a thread, and claim a host whose name reaches nobody.
-    Event.NO_CALLER: End(Fate.WAIT, Claims.LEAVE),
+    Event.NO_CALLER: End(Fate.WAIT, ClaimPolicy.LEAVE),
     # The broker does not count the processes that it ends.
-    Event.COUNTED: End(None, Claims.LEAVE),
+    Event.COUNTED: End(None, ClaimPolicy.LEAVE),
     # The caller would get an error although another process can serve it.
-    Event.RETURNED: End(Fate.REQUEUE, Claims.LEAVE),
+    Event.RETURNED: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
     # Two runs would reply. The next one finds the claims.
-    Event.LOST: End(Fate.REQUEUE, Claims.LEAVE),
+    Event.LOST: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
     # Released, a host that the caller may have received would be lost.
-    Event.UNCONFIRMED: End(Fate.REQUEUE, Claims.LEAVE),
+    Event.UNCONFIRMED: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
     # No other run finds them.
-    Event.UNKNOWN: End(Fate.ACKNOWLEDGE, Claims.DOUBT),
+    Event.UNKNOWN: End(Fate.ACKNOWLEDGE, ClaimPolicy.DOUBT),
     # The caller may connect elsewhere, and gets the same reply then.
-    Event.UNREAD: End(Fate.WAIT, Claims.HOLD),
-    Event.UNSENT: End(Fate.REQUEUE, Claims.LEAVE),
+    Event.UNREAD: End(Fate.WAIT, ClaimPolicy.HOLD),
+    Event.UNSENT: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
     # Claims would stay that no caller knows of.
-    Event.CALLER_GONE: End(Fate.ACKNOWLEDGE, Claims.RELEASE),
+    Event.CALLER_GONE: End(Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE),
     # The same reply would be tried, and the hosts claimed, until the message is poison.
-    Event.UNDELIVERABLE: End(Fate.ACKNOWLEDGE, Claims.RELEASE),
+    Event.UNDELIVERABLE: End(Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE),
 }
 
 
@@ -115,7 +115,7 @@ class Held(Protocol):
         """Find out later whether it is needed: nobody knows whether the reply was delivered."""
 
 
-class Delivery(Protocol):
+class MessageDelivery(Protocol):
     """The message on the channel from which it was received; as ``consumer.Delivery``."""
 
     is_redelivery: bool
@@ -160,7 +160,7 @@ class Call:
     def __init__(
         self,
         frame: Frame = NOTHING,
-        delivery: Delivery | None = None,
+        delivery: MessageDelivery | None = None,
         received: float = math.inf,
         past: Past = Past.NONE,
     ) -> None:
@@ -207,16 +207,16 @@ class Call:
     def end_claims(self, event: Event) -> None:
         """Do with the claims what an event says, once. Never raises."""
         end = ENDS[event].claims
-        if end is Claims.HOLD:
+        if end is ClaimPolicy.HOLD:
             return
         held, self._held = self._held, []
         for each in held:
             try:
-                if end is Claims.KEEP:
+                if end is ClaimPolicy.KEEP:
                     each.keep()
-                elif end is Claims.RELEASE:
+                elif end is ClaimPolicy.RELEASE:
                     each.release()
-                elif end is Claims.DOUBT:
+                elif end is ClaimPolicy.DOUBT:
                     each.doubt()
             except Exception:
                 LOG.exception("Cannot confirm or release the claims of a request")

@@ -43,7 +43,7 @@ Task = Callable[[library.ReadingConnection], None]
 """What the thread that reads does on its connection."""
 
 
-class Failure(NamedTuple):
+class ErrorReply(NamedTuple):
     """An error that a scheduler replied.
 
     Attributes:
@@ -129,7 +129,7 @@ class Client:
         *,
         again: bool = False,
     ) -> object:
-        """Return what a scheduler of a topic replies: a result, or a ``Failure``.
+        """Return what a scheduler of a topic replies: a result, or a ``ErrorReply``.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
@@ -264,4 +264,4 @@ def _reply_of(message: RabbitMessage) -> object:
         return message.get("result")
     found = jsonutils.loads(str(failure))
     name, module = str(found.get("class")), str(found.get("module"))
-    return Failure(name, module, str(found.get("message")), found.get("kwargs") or {})
+    return ErrorReply(name, module, str(found.get("message")), found.get("kwargs") or {})

@@ -174,7 +174,7 @@ class Consumer:
         self._warnings = RateLimitedLogger(LOG)
         self._tasks: deque[Callable[[], None]] = deque()
         self._copies: dict[str, list[library.RabbitMessage]] = {}
-        self._of_calls: list[library.Consumer] = []
+        self._of_calls: list[library.QueueConsumer] = []
         self._connection: library.ReadingConnection | None = None
         self._stopping, self._closing = False, False
         self._stopped = threading.Event()
@@ -328,7 +328,7 @@ class Consumer:
             self._cancel_one(consumer)
         self._stopped.set()
 
-    def _cancel_one(self, consumer: library.Consumer) -> None:
+    def _cancel_one(self, consumer: library.QueueConsumer) -> None:
         try:
             if self._connection is not None:
                 self._connection.cancel(consumer)

@@ -143,7 +143,7 @@ def broker_of(connection: Connection) -> BrokerConnection:
     return connection.connection
 
 
-class Consumer(impl_rabbit.Consumer):
+class QueueConsumer(impl_rabbit.Consumer):
     """Reads from a queue.
 
     Attributes:
@@ -162,7 +162,7 @@ class Consumer(impl_rabbit.Consumer):
         self.on_depth: Callable[[int], None] | None = None
         self.on_unreadable: Callable[[Exception], None] = lambda _error: None
 
-    def another(self) -> "Consumer":
+    def another(self) -> "QueueConsumer":
         """Return a second consumer of the same queue."""
         second = copy.copy(self)
         second._declared_on = None
@@ -218,7 +218,7 @@ class ReadingConnection(Connection):
         super().__init__(pool.conf, pool.url, common.PURPOSE_LISTEN)
 
     @property
-    def consumers(self) -> list[Consumer]:
+    def consumers(self) -> list[QueueConsumer]:
         """What it reads with."""
         return list(self._consumers)
 
@@ -247,9 +247,9 @@ class ReadingConnection(Connection):
 
     def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
         """Read with a consumer of ours in the place of one of the library's."""
-        super().declare_consumer(Consumer(consumer))
+        super().declare_consumer(QueueConsumer(consumer))
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: QueueConsumer) -> None:
         """Read with a consumer too.
 
         Not by ``declare_consumer``, which gives all consumers of a queue one tag. And not by a tag that was
@@ -259,13 +259,13 @@ class ReadingConnection(Connection):
         self._consumers[consumer] = tag
         self._new_tags.add(tag)
 
-    def remove(self, consumer: Consumer) -> int:
+    def remove(self, consumer: QueueConsumer) -> int:
         """Forget a consumer, which goes on until it is cancelled; return its tag."""
         tag: int = self._consumers.pop(consumer)
         self._new_tags.discard(tag)
         return tag
 
-    def cancel(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: QueueConsumer) -> None:
         """Read no more with a consumer; raises if the connection is lost."""
         consumer.cancel(self.remove(consumer))
 

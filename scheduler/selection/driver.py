@@ -10,7 +10,7 @@ from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.request.decision_line import Place
+from scheduler.request.decision_line import PlacedOn
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
@@ -101,7 +101,7 @@ class FilterDriver:
         zone = self._conf.default_availability_zone
         choosing = Choosing(ranking, claiming, request, self._fitter, zone, observer)
         chosen = choosing.choose_all()
-        counts.places = [Place(one.service_host, one.cell_uuid) for one in chosen]
+        counts.places = [PlacedOn(one.service_host, one.cell_uuid) for one in chosen]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         selections = choosing.with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
         observer.selected(selections)

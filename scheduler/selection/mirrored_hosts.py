@@ -1,9 +1,8 @@
 """The hosts of a request by the mirror of Placement's compute nodes: no query, no object for each host."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 import threading
-from typing import Protocol
 
 import numpy as np
 
@@ -13,27 +12,11 @@ from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.mirror import MirrorAnswer
-from scheduler.placement.plain_query import PlainQuery
+from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.request.query import Query
 
 DISABLED = "COMPUTE_STATUS_DISABLED"
 """The trait of a compute node whose service is disabled."""
-
-
-class Mirror(Protocol):
-    """Answers queries without asking Placement, as far as it can."""
-
-    def find(self, queries: Sequence[Query]) -> MirrorAnswer | None:
-        """Return the compute nodes that suit the query; None if the mirror cannot answer it."""
-
-    def nodes_changed(self, nodes: Collection[str]) -> None:
-        """Note that nodes lost instances."""
-
-    def has_seen(self, node: str) -> bool:
-        """Return whether a node is mirrored, or known to have no free memory."""
-
-    def look_up(self, query: PlainQuery, nodes: Sequence[str]) -> bool:
-        """Read some of the nodes in Placement; return whether the mirror may have changed."""
 
 
 class MirroredHosts:
@@ -41,7 +24,7 @@ class MirroredHosts:
 
     def __init__(
         self,
-        mirror: Mirror,
+        mirror: CandidateMirror,
         instances: InstanceSource,
         pending: PendingPlacements,
         *,

@@ -14,7 +14,7 @@ from scheduler.errors import NoValidHost, PlacementUnavailable
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.placement.candidates import Candidates, CandidateSource
 from scheduler.placement.errors import PlacementError, unavailable
 from scheduler.request import prefilters, query, targets
@@ -38,7 +38,7 @@ class CandidateHosts:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        hosts: Inventory,
+        hosts: HostInventory,
         candidates: CandidateSource,
         network: NeutronNetwork,
         provider_aggregates: Callable[[Any, str], Collection[str]],

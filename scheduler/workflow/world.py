@@ -16,7 +16,7 @@ from scheduler.claims.session import NothingSent, Pass, Session, Winners
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.placement.candidates import Candidates
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
@@ -34,7 +34,7 @@ OF_AFFINITY = frozenset({"ServerGroupAffinityFilter", "GroupAffinityFilter"})
 OF_ANTI_AFFINITY = frozenset({"ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"})
 
 
-class Notifications(Protocol):
+class Announcer(Protocol):
     """Where requests are announced."""
 
     def select_destinations_start(self, context: Any, spec: objects.RequestSpec) -> None:
@@ -67,13 +67,13 @@ class LiveWorld:
     conf: cfg.ConfigOpts
     driver: FilterDriver
     placement: PlacementClient
-    hosts: Inventory
+    hosts: HostInventory
     candidate_hosts: CandidateHosts
     mirror: CandidateMirror
     mirrored_hosts: MirroredHosts
     groups: ServerGroups
     claims: Claims
-    notifications: Notifications
+    notifications: Announcer
     clock: Callable[[], float] = time.monotonic
 
     def queries(self, request: SchedulingRequest) -> tuple[Query, ...]:

@@ -6,7 +6,7 @@ import pytest
 
 from conductor_client import journal
 from conductor_client.fake_compute import Failures
-from conductor_client.journal import Event, Record
+from conductor_client.journal import InstanceEvent, InstanceHistory
 from tests.support import forked
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, new_uuid
@@ -33,7 +33,10 @@ def finished(cloud, uuids):
 
     def records():
         stories = cloud.client.call(context(), "list_instances", instance_uuids=uuids)
-        found = [Record(story[0]["instance_uuid"], [Event(**event) for event in story]) for story in stories]
+        found = [
+            InstanceHistory(story[0]["instance_uuid"], [InstanceEvent(**event) for event in story])
+            for story in stories
+        ]
         return found if sum(each.state in journal.FINAL for each in found) == len(uuids) else None
 
     return eventually(records, 60)

@@ -15,9 +15,9 @@ from scheduler.decisions.document import (
     Constraint,
     Error,
     Failing,
+    FilterStep,
     Hosts,
     Out,
-    Step,
     Weights,
     Why,
 )
@@ -105,7 +105,7 @@ def decision():
     columns = outcomes, [-1, -1, 0], [-1] * 3
     hosts = Hosts(True, names, names, [0] * 3, [0] * 3, *columns, {0: "cell1"}, {0: "az1"})
     out = [Out("service disabled (kernel update)", 1, ["h1"])]
-    filters = [Step("i", "ComputeFilter", 3, 2, applies=True, out=out)]
+    filters = [FilterStep("i", "ComputeFilter", 3, 2, applies=True, out=out)]
     best = Best([0, 1], [10.5, 9.25], [Weights("RAMWeigher", [10.5, 9.25], 0.0, 1.0, 1.0)])
     return made(filters=filters, hosts=hosts, best=best, why=None)
 
@@ -182,10 +182,10 @@ LONG = "compute-0123.rack-07.region-one.example.org"
 def failed():
     """A decision that one filter left without a host, with long names and many stages."""
     steps = [
-        Step("i", name, 3, 3, applies=True)
+        FilterStep("i", name, 3, 3, applies=True)
         for name in ("ServerGroupAntiAffinityFilter", "ImagePropertiesFilter")
     ]
-    last = Step("i", "AggregateInstanceExtraSpecsFilter", 3, 0, applies=True)
+    last = FilterStep("i", "AggregateInstanceExtraSpecsFilter", 3, 0, applies=True)
     rule = Constraint(last.filter, "filter", filter=last.filter)
     reason = WhyReason(f"extra spec {LONG}={LONG} is not met", 3)
     return made(

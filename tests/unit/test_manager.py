@@ -34,7 +34,7 @@ from scheduler.errors import (
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
-from scheduler.nova_db.inventory import FoundNode, Inventory
+from scheduler.nova_db.inventory import FoundNode, HostInventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.parts import Outside, Parts, put_together
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -1282,7 +1282,7 @@ def test_hosts_are_read_while_placement_is_asked(conf, monkeypatch):
     conf.set_override("connection", "sqlite://", "api_database")
     conf.set_override("connection", "sqlite://", "database")
     conf.set_override("auth_type", "none", "placement")
-    monkeypatch.setattr(Inventory, "begin_reading", lambda self: begun.append("hosts"))
+    monkeypatch.setattr(HostInventory, "begin_reading", lambda self: begun.append("hosts"))
     monkeypatch.setattr(
         PlacementClient, "get", lambda self, path, *_, **__: begun.append(path) or Reply(404, b"")
     )

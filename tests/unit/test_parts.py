@@ -1,6 +1,6 @@
 """The parts of a scheduler, put together."""
 
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.parts import Outside, make_world, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
@@ -33,7 +33,7 @@ def clocks_of(held, path="", seen=None):
 def outside_of(nova, clock):
     nova.conf.set_override("auth_type", "none", "placement")
     client = PlacementClient(None, clock=clock)
-    return Outside(Inventory(nova.conf, clock), client, None, Timing(clock))
+    return Outside(HostInventory(nova.conf, clock), client, None, Timing(clock))
 
 
 def test_all_parts_have_the_clock_of_the_hosts(nova):

@@ -9,7 +9,7 @@ import uuid
 import numpy as np
 import orjson
 
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.rows import HostRow, Metric, Parsed, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
@@ -186,7 +186,7 @@ def _aggregates(rows: list[HostRow]) -> Aggregates:
     racks = [({"rack": str(at), **weights}, _every(rows, RACKS, at)) for at in range(RACKS)]
     special = ({"filter_tenant_id": "project"}, _every(rows, 50, 0))
     return Aggregates(
-        Aggregate(number, str(uuid.UUID(int=number)), f"aggregate-{number}", hosts, metadata)
+        HostAggregate(number, str(uuid.UUID(int=number)), f"aggregate-{number}", hosts, metadata)
         for number, (metadata, hosts) in enumerate([*zones, *racks, special], 1)
     )
 

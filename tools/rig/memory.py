@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 from scheduler.conf import new
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db.row_loader import NODE_COLUMNS, RowLoader
@@ -35,6 +35,8 @@ def host_rows(fleet: Fleet) -> list[HostRow]:
 def aggregates(fleet: Fleet) -> Aggregates:
     """Return the aggregates of a fleet."""
     return Aggregates(
-        Aggregate(number, each.uuid, each.name, frozenset(host.name for host in each.hosts), each.metadata)
+        HostAggregate(
+            number, each.uuid, each.name, frozenset(host.name for host in each.hosts), each.metadata
+        )
         for number, each in enumerate(fleet.aggregates, 1)
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from conductor_client.cell_rows import CellRows
+from conductor_client.cell_rows import ComputeRows
 from scheduler.nova_db import schema
 from scheduler.nova_db.schema import build_requests, cell_mappings, instance_mappings
 from tools.rig.fleet import Cell, Fleet, Host
@@ -54,7 +54,7 @@ class Computes:
 
     def __init__(self, fleet: Fleet) -> None:
         self._engines = {cell: sa.create_engine(cell.database_url) for cell in fleet.cells}
-        self._rows = {cell: CellRows(engine) for cell, engine in self._engines.items()}
+        self._rows = {cell: ComputeRows(engine) for cell, engine in self._engines.items()}
 
     def built(self, host: Host, instance: str, flavor: Flavor) -> None:
         """Write that an instance runs on a host."""

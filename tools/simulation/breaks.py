@@ -24,7 +24,7 @@ from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import Outcome
-from scheduler.placement.write_queue import WriteQueue, _Entry
+from scheduler.placement.write_queue import WriteQueue, _QueuedWrite
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
 from scheduler.rpc import calls
@@ -186,7 +186,7 @@ def _not_waiting(_send: Any) -> Any:
     def sent(queue: WriteQueue, units: Any, context: Any = None, *_refusal: Any) -> None:
         for unit in units:
             unit.reply = unit.error = None
-        entry = _Entry(units, context)
+        entry = _QueuedWrite(units, context)
         while entry.left:
             queue._send([entry])  # noqa: SLF001
 
@@ -206,7 +206,7 @@ def _acknowledging_first(send: Any) -> Any:
     return sent
 
 
-def _end_with(event: calls.Event, claims: calls.Claims) -> None:
+def _end_with(event: calls.Event, claims: calls.ClaimPolicy) -> None:
     calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
 
 
@@ -317,11 +317,11 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "the release is skipped if a reply cannot be delivered": (
         "reply",
-        partial(_end_with, calls.Event.CALLER_GONE, calls.Claims.LEAVE),
+        partial(_end_with, calls.Event.CALLER_GONE, calls.ClaimPolicy.LEAVE),
     ),
     "what a reply may have named is released": (
         "unconfirmed",
-        partial(_end_with, calls.Event.UNCONFIRMED, calls.Claims.RELEASE),
+        partial(_end_with, calls.Event.UNCONFIRMED, calls.ClaimPolicy.RELEASE),
     ),
     "what another run wrote is released": (
         "redelivery",

@@ -111,7 +111,7 @@ class NoMonitor:
 
 
 class Hosts:
-    """Has what the manager asks of ``nova_db.inventory.Inventory``, over a table in memory.
+    """Has what the manager asks of ``nova_db.inventory.HostInventory``, over a table in memory.
 
     Args:
         whole: All hosts.

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, unquote_plus
 
 from scheduler import objects
 from scheduler.decisions import rendering
-from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Candidates, Decision, Out, Why
+from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, CandidateOrigin, Decision, Out, Why
 from scheduler.decisions.rendering import NAMED
 from scheduler.decisions.words import with_reasons
 from scheduler.logs import count_text
@@ -105,7 +105,7 @@ def query_terms(query: str) -> Iterator[tuple[str, list[str]]]:
         yield name, value.split(",") if is_list else [value]
 
 
-def _candidates(found: Candidates) -> Iterator[str]:
+def _candidates(found: CandidateOrigin) -> Iterator[str]:
     if found.origin == "placement" and found.hosts:
         yield f"Placement's answer was {found.age * 1000:.0f} ms old"
     if found.requests > 1:

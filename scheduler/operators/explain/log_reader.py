@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from scheduler.decisions.decision_log import PREFIX, SUFFIX
-from scheduler.decisions.document import VERSION, Decision, Entry, decode, decode_entry, seconds_of
+from scheduler.decisions.document import VERSION, Decision, DecisionEntry, decode, decode_entry, seconds_of
 
 #: Up to this number of names are searched in each line before it is parsed; for more, parsing costs less.
 FEW = 8
@@ -105,7 +105,7 @@ def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
     return found
 
 
-def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
+def _since(path: Path, since: float) -> Iterator[tuple[DecisionEntry, bytes]]:
     """Yield the requests of one file that ended since a time with their lines, the latest first.
 
     Args:
@@ -120,7 +120,7 @@ def _since(path: Path, since: float) -> Iterator[tuple[Entry, bytes]]:
         yield entry, line
 
 
-def _parsed(line: bytes) -> Entry | None:
+def _parsed(line: bytes) -> DecisionEntry | None:
     """Return an entry; None for a line of another release, or a partial one of a killed process."""
     try:
         entry = decode_entry(line)

@@ -179,7 +179,7 @@ def _by_key(snapshot: Snapshot) -> list[Domain]:
 # -- documents -------------------------------------------------------------------------------------------
 
 
-class Answer(NamedTuple):
+class DomainLoss(NamedTuple):
     """What the loss of a domain means.
 
     Attributes:
@@ -294,27 +294,27 @@ def survive(cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None =
     )
 
 
-def _survived(answers: Sequence[Answer]) -> dict[str, int]:
+def _survived(answers: Sequence[DomainLoss]) -> dict[str, int]:
     return {
         "survived": sum(not each.stuck and not each.by_hand for each in answers),
         "survived_by_hand": sum(not each.stuck and bool(each.by_hand) for each in answers),
     }
 
 
-def _checked(losses: Losses, domains: Sequence[Domain]) -> list[Answer]:
+def _checked(losses: Losses, domains: Sequence[Domain]) -> list[DomainLoss]:
     """Return what the loss of each of some domains means, the worst first. Their requests were read."""
-    snapshot, answers = losses.cloud.snapshot, list[Answer]()
+    snapshot, answers = losses.cloud.snapshot, list[DomainLoss]()
     for done, domain in enumerate(domains):
         snapshot.progress("failure domains", done, len(domains))
         indices = losses.instances_of(domain)
         stuck = losses.stuck(domain, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
         placed = set(indices) - {each.index for each in stuck}
         by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))
-        answers.append(Answer(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
+        answers.append(DomainLoss(domain, len(indices), stuck, dict(sorted(by_hand.items()))))
     return sorted(answers, key=lambda each: (-len(each.stuck), -sum(each.by_hand.values()), -each.instances))
 
 
-def _failed(losses: Losses, answer: Answer) -> Failed:
+def _failed(losses: Losses, answer: DomainLoss) -> Failed:
     """Return an answer with the reasons for the first instances without a place."""
     stuck, rows = answer.stuck, losses.cloud.snapshot.instances.rows
     if not all(each.why for each in stuck[:MOST_STUCK]):
@@ -350,7 +350,7 @@ def _most_common_flavor(snapshot: Snapshot) -> str | None:
     return names.most_common(1)[0][0] if names else None
 
 
-def _addable(losses: Losses, answers: Sequence[Answer], flavor: str) -> int:
+def _addable(losses: Losses, answers: Sequence[DomainLoss], flavor: str) -> int:
     """Return how many instances of a flavor may be added until one of some failures is not survived.
 
     Wherever they are, each of them needs a place on the other hosts after the failure.
@@ -439,7 +439,7 @@ def failures(cloud: PlannedCloud, kinds: Mapping[str, Sequence[Domain]]) -> Fail
     )
 
 
-def _kind(losses: Losses, kind: str, found: Sequence[Answer]) -> FailureKind:
+def _kind(losses: Losses, kind: str, found: Sequence[DomainLoss]) -> FailureKind:
     return FailureKind(
         kind=kind,
         domains=len(found),
@@ -451,7 +451,7 @@ def _kind(losses: Losses, kind: str, found: Sequence[Answer]) -> FailureKind:
     )
 
 
-def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[Answer]]) -> list[AtRisk]:
+def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[DomainLoss]]) -> list[AtRisk]:
     """Return the flavors, those that lose most first."""
     names = [_flavor(snapshot, index) for index in range(len(snapshot.instances))]
     worst: dict[str, dict[str, int]] = {name: dict.fromkeys(answers, 0) for name in names}

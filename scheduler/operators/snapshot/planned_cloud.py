@@ -15,7 +15,7 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.claims.session import NothingSent
 from scheduler.decisions import document as documents
-from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.named_hosts import Names
@@ -162,7 +162,7 @@ class PlannedCloud:
         self._world = PlannedWorld(snapshot, driver)
         self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
         self.explainer = FailureExplainer(
-            World(
+            ExplainedCloud(
                 table=lambda: snapshot.table,
                 mirror=snapshot.mirror,
                 questions=snapshot.questions,

@@ -23,7 +23,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.snapshot import as_nova_api
 from scheduler.operators.snapshot.request_specs import MISSING, AllInstances, RequestSpecs, StoredRequests
@@ -125,7 +125,7 @@ class Snapshot:
     candidates: CandidateSource
     questions: PlacementQuestions
     candidate_hosts: CandidateHosts
-    hosts: Inventory
+    hosts: HostInventory
     all_instances: AllInstances
     stored: RequestSpecs
     instances: Instances = field(default_factory=Instances)

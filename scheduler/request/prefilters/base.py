@@ -52,7 +52,7 @@ def _level_params(spec):
     return params
 
 
-class Aggregate(Protocol):
+class AggregateMetadata(Protocol):
     """A host aggregate; aggregates without a UUID are unknown to Placement and left out."""
 
     @property
@@ -91,7 +91,7 @@ class PrefilterServices:
     """
 
     conf: Any
-    aggregates: Callable[[], Iterable[Aggregate]]
+    aggregates: Callable[[], Iterable[AggregateMetadata]]
     minimum_compute_version: Callable[[], int]
     network: Network
     provider_aggregates: Callable[[Any, str], Collection[str]]

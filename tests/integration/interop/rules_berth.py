@@ -9,7 +9,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.filters import builtin as filters
 from scheduler.filters.chain import FilterChain
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -67,7 +67,7 @@ class _Judge:
         rows = [loader.node(_row(node["row"]), node["cell"], {}) for node in nodes]
         services = {(node["cell"], node["host"]): _service(node) for node in nodes}
         aggregates = Aggregates(
-            Aggregate(**{**one, "hosts": frozenset(one["hosts"])}) for one in self.case["aggregates"]
+            HostAggregate(**{**one, "hosts": frozenset(one["hosts"])}) for one in self.case["aggregates"]
         )
         table = HostTable(rows, services, aggregates)
         return HostView.of(table, np.arange(len(rows)), instances=_Instances(nodes))

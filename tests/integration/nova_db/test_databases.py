@@ -12,7 +12,7 @@ from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import ALL_NODES_INTERVAL, CellTracker
 from scheduler.nova_db.host_mappings import HostMappings, members_of
 from scheduler.nova_db.instances import CellInstances
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import (
@@ -280,7 +280,7 @@ def test_minimum_version(nova):
     nova.add_service("cmp5", version=60, deleted=9)
     nova.add_service("cmp6", version=71, forced_down=None, cell=other)
     nova.add_service("sched", version=50, binary="nova-scheduler")
-    inventory = Inventory(nova.conf)
+    inventory = HostInventory(nova.conf)
     inventory.start()
     try:
         inventory.snapshot()
@@ -292,7 +292,7 @@ def test_minimum_version(nova):
 def test_an_inventory(nova):
     uuid = nova.add_host("cmp1")
     nova.add_aggregate("zone", ["cmp1"], {"availability_zone": "a"})
-    inventory = Inventory(nova.conf)
+    inventory = HostInventory(nova.conf)
     inventory.start()
     try:
         table = inventory.snapshot()
@@ -351,5 +351,5 @@ def test_a_database_that_refuses_access_ends_the_start_at_once(request, server):
     url = sa.make_url(request.getfixturevalue(server)("api")).set(username="nobody", password="wrong-one")
     conf = make_conf(api_database__connection=url.render_as_string(hide_password=False))
     with pytest.raises(ConfigError, match=r"\[api_database\]/connection: .*nobody") as caught:
-        Inventory(conf).wait_until_ready(30)
+        HostInventory(conf).wait_until_ready(30)
     assert "wrong-one" not in str(caught.value)

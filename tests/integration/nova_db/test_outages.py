@@ -18,7 +18,7 @@ from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -112,7 +112,7 @@ def test_after_an_outage_the_first_request_finds_its_host(nova):
     """The cell is left out, and its hosts are too old to be used."""
     nova.conf.set_override("unread_cell_max_age", 0.5, "berth")
     nova.add_host("cmp1")
-    inventory = Inventory(nova.conf)
+    inventory = HostInventory(nova.conf)
     inventory.start()
     try:
         wanted = SimpleNamespace(host="cmp1", node=None, cell_uuid=None)

@@ -113,7 +113,7 @@ class Allocations:
 
 
 class Rows:
-    """``cell_rows.CellRows`` that remembers what was written."""
+    """``cell_rows.ComputeRows`` that remembers what was written."""
 
     def __init__(self):
         self.seen = []

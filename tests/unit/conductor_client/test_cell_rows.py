@@ -3,7 +3,7 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from conductor_client.cell_rows import CellRows
+from conductor_client.cell_rows import ComputeRows
 from scheduler.nova_db import schema
 from tests.unit.conductor_client.doubles import make_spec
 
@@ -33,7 +33,7 @@ def rows(engine):
 
 
 def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
-    usage = CellRows(engine)
+    usage = ComputeRows(engine)
     before = rows(engine)
     for instance in ("i", "j"):
         usage.built(instance, "n", "n", make_spec())
@@ -47,7 +47,7 @@ def test_a_build_is_in_the_nodes_row_and_in_no_other(engine):
 
 
 def test_a_build_is_a_live_instance_of_its_host(engine):
-    CellRows(engine).built("i", "n", "n", make_spec())
+    ComputeRows(engine).built("i", "n", "n", make_spec())
     with engine.connect() as connection:
         (row,) = connection.execute(sa.select(schema.instances))
     assert (row.uuid, row.host, row.node, row.deleted, row.hidden) == ("i", "n", "n", 0, False)
@@ -55,7 +55,7 @@ def test_a_build_is_a_live_instance_of_its_host(engine):
 
 
 def test_a_deleted_instance_leaves_the_row_as_it_was_before_its_build(engine):
-    usage = CellRows(engine)
+    usage = ComputeRows(engine)
     for instance in ("i", "j"):
         usage.built(instance, "n", "n", make_spec())
     for instance in ("i", "j", "j", "unknown"):
@@ -73,7 +73,7 @@ def test_a_deleted_instance_leaves_the_row_as_it_was_before_its_build(engine):
 
 
 def test_failures_are_counted_until_a_build_succeeds(engine):
-    usage = CellRows(engine)
+    usage = ComputeRows(engine)
     for _ in range(2):
         usage.failed("n")
     assert json.loads(rows(engine)[0].stats) == {"failed_builds": "2"}

@@ -3,15 +3,15 @@ import threading
 import pytest
 
 from conductor_client import journal
-from conductor_client.journal import Event, Journal, Reporter
+from conductor_client.journal import InstanceEvent, Journal, Reporter
 from tests.unit.conductor_client.doubles import Recorder, context
 
 STORY = [
-    Event("i", journal.SCHEDULING, at=1),
-    Event("i", journal.BUILDING, host="a", alternates=2, at=2),
-    Event("i", journal.FAILED, host="a", alternates=2, at=3),
-    Event("i", journal.BUILDING, host="b", alternates=1, at=4),
-    Event("i", journal.ACTIVE, host="b", alternates=1, at=5),
+    InstanceEvent("i", journal.SCHEDULING, at=1),
+    InstanceEvent("i", journal.BUILDING, host="a", alternates=2, at=2),
+    InstanceEvent("i", journal.FAILED, host="a", alternates=2, at=3),
+    InstanceEvent("i", journal.BUILDING, host="b", alternates=1, at=4),
+    InstanceEvent("i", journal.ACTIVE, host="b", alternates=1, at=5),
 ]
 
 
@@ -32,7 +32,10 @@ def test_a_story_is_the_same_in_whatever_order_it_arrives(events):
 
 def test_a_final_state_wins_over_a_clock_that_is_ahead():
     assert (
-        written([Event("i", journal.ACTIVE, host="a", at=1), Event("i", journal.BUILDING, at=2)]).host == "a"
+        written(
+            [InstanceEvent("i", journal.ACTIVE, host="a", at=1), InstanceEvent("i", journal.BUILDING, at=2)]
+        ).host
+        == "a"
     )
 
 
@@ -65,6 +68,6 @@ def test_reports_travel_as_plain_dicts():
     Reporter(Bus(), "one").note(context(), "i", journal.ACTIVE, host="a")
     ((method, arguments),) = recorder.casts
     assert method == "report"
-    event = Event(**arguments["event"])
+    event = InstanceEvent(**arguments["event"])
     assert (event.instance_uuid, event.state, event.host, event.cell) == ("i", journal.ACTIVE, "a", "one")
     assert event.at > 0

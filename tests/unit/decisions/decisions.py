@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scheduler.decisions.document import Candidates
-from scheduler.decisions.explanation import FailureExplainer, World
+from scheduler.decisions.document import CandidateOrigin
+from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
@@ -45,7 +45,9 @@ class NoMirror:
 def explainer_of(table, chain, instances, pending):
     """Explains failures of requests without a query."""
     mapped = lambda host: True  # noqa: E731
-    return FailureExplainer(World(lambda: table, NoMirror(), None, lambda: chain, mapped, instances, pending))
+    return FailureExplainer(
+        ExplainedCloud(lambda: table, NoMirror(), None, lambda: chain, mapped, instances, pending)
+    )
 
 
 def decide(
@@ -67,7 +69,7 @@ def decide(
     chain = FilterChain(load_filters.load(conf))
     driver = FilterDriver(conf, chain, load_weighers.load(conf), Fitter(), lambda host: True)
     trace = make(request, names=lambda: NAMES, **options)
-    trace.decision.candidates = Candidates(source=source, hosts=len(hosts))
+    trace.decision.candidates = CandidateOrigin(source=source, hosts=len(hosts))
     error = None
     try:
         driver.select(view, request, claims or FakeClaims(), observer=trace)

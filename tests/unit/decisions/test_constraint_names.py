@@ -5,18 +5,18 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.constraint_names import RequestNames
 from scheduler.decisions.constraints import parts_of
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.request.query import Query
 from tests.unit.filters.asking import make_spec
 
 AGGREGATES = Aggregates(
     [
-        Aggregate(1, "u1", "racks", metadata={"availability_zone": "az1"}),
-        Aggregate(2, "u2", "halls", metadata={"availability_zone": "az1"}),
-        Aggregate(
+        HostAggregate(1, "u1", "racks", metadata={"availability_zone": "az1"}),
+        HostAggregate(2, "u2", "halls", metadata={"availability_zone": "az1"}),
+        HostAggregate(
             3, "u3", "licensed", metadata={"trait:CUSTOM_LICENSE": "required", "trait:HW_X": "required"}
         ),
-        Aggregate(4, "u4", "dev", metadata={"filter_tenant_id_1": "p"}),
+        HostAggregate(4, "u4", "dev", metadata={"filter_tenant_id_1": "p"}),
     ]
 )
 

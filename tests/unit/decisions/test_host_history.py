@@ -12,15 +12,15 @@ from scheduler.decisions.document import (
     REFUSED,
     REJECTED,
     Best,
-    Candidates,
+    CandidateOrigin,
     Constraint,
     Decision,
     Error,
     Failing,
-    Flavor,
+    FilterStep,
     Hosts,
     Out,
-    Step,
+    RequestedFlavor,
     Weights,
     Why,
 )
@@ -44,8 +44,8 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
     names = [name for name, _ in found]
     ranked = [i for i, (_, each) in enumerate(found) if each.outcome in {CHOSEN, ALTERNATE, PASSED}]
     filters = [
-        Step("i", "ComputeFilter", 5, 4, applies=True),
-        Step("i", "NUMATopologyFilter", 4, 3, applies=True),
+        FilterStep("i", "ComputeFilter", 5, 4, applies=True),
+        FilterStep("i", "NUMATopologyFilter", 4, 3, applies=True),
     ]
     excluded, claims = [], []
     for name, each in found:
@@ -62,10 +62,10 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         kind="build",
         project_id="p",
         instances=["i"],
-        flavor=Flavor(name=flavor),
+        flavor=RequestedFlavor(name=flavor),
         availability_zone="az1",
         error=Error("NoValidHost", "-") if failed else None,
-        candidates=Candidates(source=source, excluded=excluded),
+        candidates=CandidateOrigin(source=source, excluded=excluded),
         claims={"i": claims} if claims else {},
         why=Why(9, constraints=[DISABLED], failing=[Failing([0], len(disabled), list(disabled))])
         if disabled

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.decisions import document, rendering
-from scheduler.decisions.document import Chosen, Flavor, Out, Place, decode, encode
+from scheduler.decisions.document import Chosen, Out, Place, RequestedFlavor, decode, encode
 from scheduler.decisions.trace import Trace
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
@@ -57,12 +57,12 @@ def failed(conf, hosts, **options):
 @pytest.mark.parametrize(
     ("flavor", "text"),
     [
-        (Flavor("m1", 1, 2048, 20, 0, 0), "m1 (1 VCPU, 2048 MiB, 20 GiB root disk)"),
+        (RequestedFlavor("m1", 1, 2048, 20, 0, 0), "m1 (1 VCPU, 2048 MiB, 20 GiB root disk)"),
         (
-            Flavor("m1", 1, 2048, 0, 5, 512),
+            RequestedFlavor("m1", 1, 2048, 0, 5, 512),
             "m1 (1 VCPU, 2048 MiB, 0 GiB root disk, 5 GiB ephemeral disk, 512 MiB swap)",
         ),
-        (Flavor("m1", extra_specs={"b": 2, "a": 1}), "m1 (a=1, b=2)"),
+        (RequestedFlavor("m1", extra_specs={"b": 2, "a": 1}), "m1 (a=1, b=2)"),
     ],
     ids=["usual", "all amounts", "without amounts"],
 )
@@ -202,7 +202,7 @@ def test_the_source_tells_a_shared_answer_from_one_for_the_request_alone():
 
 def test_what_was_not_looked_at_is_said_of_the_candidates(conf):
     found = failed(conf, [])
-    found.candidates = document.Candidates(source="placement", reason="nothing")
+    found.candidates = document.CandidateOrigin(source="placement", reason="nothing")
     found.why = document.Why(3, notes=["a note"])
     (stage,) = rendering.funnel(found)
     assert [one.text for one in stage.out] == ["nothing", "a note"]

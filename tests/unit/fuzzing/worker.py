@@ -16,7 +16,7 @@ from oslo_serialization import jsonutils
 
 from scheduler.filters import builtin
 from scheduler.manager import SchedulerManager
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.parts import Outside, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.write_policy import Timing
@@ -85,7 +85,7 @@ class Worker(RunningWorld):
         clock = SkippedTime()
         client = PlacementClient(self.placement, sleep=clock.sleep, clock=clock)
         timing = Timing(clock, clock.sleep, random.Random(0).uniform)
-        hosts = Inventory(self.conf, clock)
+        hosts = HostInventory(self.conf, clock)
         outside = Outside(hosts, client, NeutronNetwork.from_conf(self.conf), timing)
         parts = put_together(
             self.conf,

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler import errors
 from scheduler.cmd.traffic import traffic_counter
-from scheduler.decisions.document import Candidates, Cause, Error, Step
+from scheduler.decisions.document import CandidateOrigin, Cause, Error, FilterStep
 from scheduler.decisions.trace import Trace
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
@@ -26,7 +26,7 @@ def noted(times=None, sent_at=5.0, context=None, **changes):
     spec = make_spec(instance_uuid="i1")
     trace = Trace(SchedulingRequest.of(spec, ["i1", "i2"], context, arrived_at=5.0))
     trace.times, trace.sent_at = times or {"total": 0.2}, sent_at
-    trace.decision.candidates = Candidates(source="placement", hosts=12)
+    trace.decision.candidates = CandidateOrigin(source="placement", hosts=12)
     for name, value in changes.items():
         setattr(trace.decision, name, value)
     return trace
@@ -93,7 +93,7 @@ def test_the_wait_for_a_thread_is_a_stage(count):
 
 def test_requests_that_share_a_query_are_told_from_those_with_their_own(count):
     asked = [
-        noted(candidates=Candidates(source=name, hosts=3), sent_at=at)
+        noted(candidates=CandidateOrigin(source=name, hosts=3), sent_at=at)
         for name, at in (("coalesced", 5.0), ("placement", 6.0), ("coalesced", 5.0), ("coalesced", 5.0))
     ]
     counts = count(*asked)
@@ -104,21 +104,21 @@ def test_requests_that_share_a_query_are_told_from_those_with_their_own(count):
 
 @pytest.mark.parametrize("name", ["mirror", "table", "held"])
 def test_other_answers_are_counted_by_their_source(count, name):
-    counts = count(noted(candidates=Candidates(source=name, hosts=3)))
+    counts = count(noted(candidates=CandidateOrigin(source=name, hosts=3)))
     assert counts["berth_candidate_answers_total", (name,)] == 1
     assert counts["berth_candidates_sum", (name,)] == 3
 
 
 def test_a_query_that_failed_and_a_request_without_one(count):
-    asked = Candidates(source="placement", failed=True)
+    asked = CandidateOrigin(source="placement", failed=True)
     for failed in (noted(sent_at=0.0), noted(candidates=asked)):
         assert count(failed)["berth_candidate_answers_total", ("failed",)] == 1
-    assert not [key for key in count(noted(candidates=Candidates())) if "candidate" in key[0]]
+    assert not [key for key in count(noted(candidates=CandidateOrigin())) if "candidate" in key[0]]
 
 
 def test_hosts_are_counted_by_the_filter_that_turned_them_down(count):
     passed = (("A", 10, 8), ("B", 8, 8), ("C", 8, 5), ("A", 5, 4))
-    steps = [Step("i", *each, applies=True) for each in passed]
+    steps = [FilterStep("i", *each, applies=True) for each in passed]
     counts = count(noted(filters=steps))
     filtered = {
         labels: value for (name, labels), value in counts.items() if name == "berth_hosts_filtered_total"

@@ -1,10 +1,10 @@
 import pytest
 
-from scheduler.hosts.aggregates import Aggregate, Aggregates, AggregateSet
+from scheduler.hosts.aggregates import Aggregates, AggregateSet, HostAggregate
 
-ZONE_A = Aggregate(1, "u1", "zone-a", frozenset({"h1", "h2"}), {"availability_zone": "a", "ssd": "true"})
-FAST = Aggregate(2, "u2", "fast", frozenset({"h2"}), {"ssd": "false, maybe"})
-EMPTY = Aggregate(3, "u3", "empty")
+ZONE_A = HostAggregate(1, "u1", "zone-a", frozenset({"h1", "h2"}), {"availability_zone": "a", "ssd": "true"})
+FAST = HostAggregate(2, "u2", "fast", frozenset({"h2"}), {"ssd": "false, maybe"})
+EMPTY = HostAggregate(3, "u3", "empty")
 ALL = Aggregates([FAST, ZONE_A, EMPTY])
 
 
@@ -19,7 +19,7 @@ def test_aggregates_of_a_host(host, expected):
 
 
 def test_hosts_in_the_same_aggregates_share_one_set():
-    both = Aggregates([Aggregate(1, "u", "n", frozenset({"h1", "h2"}))])
+    both = Aggregates([HostAggregate(1, "u", "n", frozenset({"h1", "h2"}))])
     assert both.of_host("h1") is both.of_host("h2")
     assert both.of_host("h3") is both.of_host("h4")
 
@@ -35,7 +35,9 @@ def test_metadata_of_a_set():
     ("zones", "expected"), [([], "nova"), (["b"], "b"), (["b", "a"], "a"), (["b, a"], "a"), (["", "a"], "")]
 )
 def test_availability_zone(zones, expected):
-    aggregates = [Aggregate(n, "", "", metadata={"availability_zone": zone}) for n, zone in enumerate(zones)]
+    aggregates = [
+        HostAggregate(n, "", "", metadata={"availability_zone": zone}) for n, zone in enumerate(zones)
+    ]
     assert AggregateSet(aggregates).availability_zone("nova") == expected
 
 
@@ -55,11 +57,11 @@ SMALLEST = [
 
 @pytest.mark.parametrize(("values", "default", "expected"), SMALLEST)
 def test_smallest_number_under_a_key(values, default, expected):
-    aggregates = [Aggregate(n, "", "", metadata={"key": value}) for n, value in enumerate(values)]
+    aggregates = [HostAggregate(n, "", "", metadata={"key": value}) for n, value in enumerate(values)]
     assert AggregateSet(aggregates).smallest("key", float, default) == expected
 
 
 def test_a_value_that_is_no_number_is_logged_once_for_a_set_of_aggregates(caplog):
-    aggregates = AggregateSet([Aggregate(1, "u", "n", metadata={"key": "much"})])
+    aggregates = AggregateSet([HostAggregate(1, "u", "n", metadata={"key": "much"})])
     assert [aggregates.smallest("key", float, default) for default in (1.0, 2.0, 1.0)] == [1.0, 2.0, 1.0]
     assert caplog.text.count("Aggregate metadata key key has a value that is not a number") == 1

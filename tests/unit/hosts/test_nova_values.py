@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.hosts.nova_values import NumaTopology, PciStats
-from scheduler.numa.topology import HostCell, HostTopology, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, NumaNetworks, PagePool
 from scheduler.pci.pools import from_flat
 
 CELL = HostCell(
@@ -19,7 +19,7 @@ CELL = HostCell(
     pinned=frozenset({2, 3, 4}),
     siblings=(frozenset({2, 3}), frozenset({4, 5})),
     pages=(PagePool(4, 1000, 100, 50),),
-    network=Network(frozenset({"phys"}), tunneled=True),
+    network=NumaNetworks(frozenset({"phys"}), tunneled=True),
     socket=0,
 )
 GPU = {"vendor_id": "10de", "product_id": "1eb8", "numa_node": 0, "count": 2, "rack": "7", "rp_uuid": "gpu"}

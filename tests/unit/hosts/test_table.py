@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.columns import CODED, FLOATS, INTEGERS, TEXTS
 from scheduler.hosts.rows import Parsed
 from scheduler.hosts.table import HostTable
@@ -77,7 +77,7 @@ def test_nodes(host, node, cell, expected):
 
 def test_other_aggregates_for_the_same_hosts():
     table = make_table([make_host("h1").az("a"), make_host("h2")])
-    other = table.with_aggregates(Aggregates([Aggregate(1, "u", "n", frozenset({"h2"}))]))
+    other = table.with_aggregates(Aggregates([HostAggregate(1, "u", "n", frozenset({"h2"}))]))
     assert [len(found) for found in table.coded["aggregates"]] == [1, 0]
     assert [len(found) for found in other.coded["aggregates"]] == [0, 1]
     assert other.numbers is table.numbers

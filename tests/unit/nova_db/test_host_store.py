@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.hosts.aggregates import Aggregate, Aggregates
+from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.host_state import service_map
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
@@ -250,7 +250,7 @@ def test_other_aggregates_show_in_the_next_request_without_reading_hosts(nova, s
     nova.add_host("cmp1")
     stores.store.start()
     stores.store.snapshot()
-    stores.aggregates.current = Aggregates([Aggregate(1, "u", "n", frozenset({"cmp1"}))])
+    stores.aggregates.current = Aggregates([HostAggregate(1, "u", "n", frozenset({"cmp1"}))])
     table = stores.store.snapshot()
     assert [len(found) for found in table.coded["aggregates"]] == [1]
     assert stores.store.snapshot() is table

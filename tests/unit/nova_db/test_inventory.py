@@ -11,7 +11,7 @@ from scheduler.conf.partitions import all_partitions
 from scheduler.errors import ConfigError, HostsUnknown
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.nova_db.inventory import Inventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_db.reported_placements import ReportedPlacements
 from scheduler.nova_db.schema import (
@@ -33,7 +33,7 @@ from tests.support.waiting import eventually
 @pytest.fixture
 def inventory(nova):
     nova.conf.set_override("host_state_max_age", 1000.0, "berth")
-    inventory = Inventory(nova.conf)
+    inventory = HostInventory(nova.conf)
     yield inventory
     inventory.stop()
 
@@ -46,7 +46,7 @@ def look_up(inventory, host=None, node=None, cell_uuid=None):
 def test_it_refuses_options_that_cannot_work(nova):
     nova.conf.set_override("servicegroup_driver", "mc")
     with pytest.raises(ConfigError):
-        Inventory(nova.conf)
+        HostInventory(nova.conf)
 
 
 def test_it_starts_without_any_database(nova, inventory, caplog):
@@ -93,7 +93,7 @@ def test_old_computes_are_not_mentioned_where_that_is_not_wanted(nova, inventory
 def test_it_refuses_a_url_that_leads_nowhere(nova):
     nova.conf.set_override("connection", "odd://h/d", "database")
     with pytest.raises(ConfigError, match=r"\[database\]/connection"):
-        Inventory(nova.conf)
+        HostInventory(nova.conf)
 
 
 def test_finding_nodes(nova, inventory):
@@ -216,7 +216,7 @@ def partition(nova):
         add_partition(nova.conf, "p", **values)
         nova.conf.set_override("partition", "p", "berth")
         nova.conf.set_override("host_state_max_age", 0.0, "berth")
-        made.append(Inventory(nova.conf))
+        made.append(HostInventory(nova.conf))
         made[0].start()
         return made[0]
 

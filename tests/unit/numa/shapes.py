@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from scheduler.numa.guest import GuestCell, GuestTopology
-from scheduler.numa.topology import HostCell, HostTopology, Limits, Network, PagePool
+from scheduler.numa.topology import HostCell, HostTopology, Limits, NumaNetworks, PagePool
 
 
 def host_cell(number=0, cpus=4, threads=1, **changes):
@@ -14,7 +14,7 @@ def host_cell(number=0, cpus=4, threads=1, **changes):
         "memory": 6144,
         "siblings": tuple(frozenset(ids[at : at + threads]) for at in range(0, cpus, threads)),
         "pages": (PagePool(4, 1 << 20), PagePool(2048, 1024)),
-        "network": Network(),
+        "network": NumaNetworks(),
         "socket": number,
     }
     return HostCell(number, **{**members, **changes})
@@ -41,10 +41,10 @@ def guest(*cells, **changes):
 
 def far_apart():
     """A host and a guest that fits its last five of 16 cells only: many thousands of arrangements away."""
-    tied = (*(Network() for _ in range(11)), *(Network(frozenset({name})) for name in "abcde"))
+    tied = (*(NumaNetworks() for _ in range(11)), *(NumaNetworks(frozenset({name})) for name in "abcde"))
     crowd = host(*(host_cell(number, network=network) for number, network in enumerate(tied)))
     unlike = guest(*(pinned(number, memory=512 + 4 * number) for number in range(8)))
-    return crowd, unlike, Limits(1.0, 1.0, Network(frozenset("abcde")))
+    return crowd, unlike, Limits(1.0, 1.0, NumaNetworks(frozenset("abcde")))
 
 
 @st.composite
@@ -68,7 +68,7 @@ def host_cells(draw, number):
         pinned=frozenset(taken),
         siblings=tuple(frozenset(ids[at : at + threads]) for at in range(0, cpus, threads)),
         pages=tuple(PagePool(size, *draw(st.sampled_from(_FILLED[size]))) for size in pages),
-        network=Network(draw(st.sampled_from((frozenset(), frozenset({"a"}), frozenset({"a", "b"}))))),
+        network=NumaNetworks(draw(st.sampled_from((frozenset(), frozenset({"a"}), frozenset({"a", "b"}))))),
         socket=draw(st.sampled_from((None, 0, 1))),
     )
 
@@ -104,7 +104,7 @@ def guests(draw, most=3, alike=False):
 
 def limits():
     network = st.sampled_from(
-        (None, Network(frozenset({"a"})), Network(frozenset({"a", "b", "c"}), tunneled=True))
+        (None, NumaNetworks(frozenset({"a"})), NumaNetworks(frozenset({"a", "b", "c"}), tunneled=True))
     )
     return st.one_of(
         st.none(), st.builds(Limits, st.sampled_from((1.0, 4.0)), st.sampled_from((1.0, 1.5)), network)

@@ -6,7 +6,7 @@ import pytest
 from scheduler.numa.fit import Fitter, fit
 from scheduler.numa.guest import GuestTopology
 from scheduler.numa.search import MAX_STEPS, MIN_STEPS, SearchBudget
-from scheduler.numa.topology import HostTopology, Limits, Network, PagePool
+from scheduler.numa.topology import HostTopology, Limits, NumaNetworks, PagePool
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
@@ -72,7 +72,9 @@ def test_equal_inputs_give_equal_outputs(topology, wanted, bounds):
 
 TWO = host(host_cell(0), host_cell(1))
 UNREADABLE = HostTopology(problem="NUMA topology cannot be read: it is not JSON")
-TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, network=Network(frozenset({"b"}))))
+TIED = host(
+    host_cell(0, network=NumaNetworks(frozenset({"a"}))), host_cell(1, network=NumaNetworks(frozenset({"b"})))
+)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +151,7 @@ TIED = host(host_cell(0, network=Network(frozenset({"a"}))), host_cell(1, networ
         (
             TIED,
             guest(pinned()),
-            Limits(1.0, 1.0, Network(frozenset({"a", "b"}))),
+            Limits(1.0, 1.0, NumaNetworks(frozenset({"a", "b"}))),
             "no NUMA cells near all networks of the guest have room for it",
         ),
     ],

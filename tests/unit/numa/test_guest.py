@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.errors import InvalidRequest
 from scheduler.numa.guest import GuestCell, GuestTopology, carried_state, guest_topology_from
-from scheduler.numa.topology import Limits, Network, limits_from, network_from
+from scheduler.numa.topology import Limits, NumaNetworks, limits_from, network_from
 
 
 class Unset:
@@ -50,13 +50,13 @@ def test_limits_are_read_with_and_without_networks():
     assert limits_from(Unset(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.5)) == Limits(4.0, 1.5)
     network = Unset(physnets={"a"})
     full = SimpleNamespace(cpu_allocation_ratio=1.0, ram_allocation_ratio=1.0, network_metadata=network)
-    assert limits_from(full) == Limits(1.0, 1.0, Network(frozenset({"a"})))
+    assert limits_from(full) == Limits(1.0, 1.0, NumaNetworks(frozenset({"a"})))
 
 
 def test_unset_network_fields_mean_no_networks():
     assert network_from(None) is None
-    assert network_from(Unset()) == Network()
-    assert network_from(SimpleNamespace(physnets=None, tunneled=True)) == Network(tunneled=True)
+    assert network_from(Unset()) == NumaNetworks()
+    assert network_from(SimpleNamespace(physnets=None, tunneled=True)) == NumaNetworks(tunneled=True)
 
 
 def test_carried_state_is_page_sizes_and_where_there_are_several_cells_their_ids():

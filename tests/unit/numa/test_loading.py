@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 import pytest
 
 from scheduler.numa.loading import load_topology, parse_topology
-from scheduler.numa.topology import HostTopology, Network, PagePool
+from scheduler.numa.topology import HostTopology, NumaNetworks, PagePool
 from scheduler.objects.base import Malformed
 
 PAGES = {"size_kb": 4, "total": 100, "used": 1, "reserved": 2}
@@ -39,7 +39,7 @@ def test_fields_of_a_cell_are_read_and_unknown_ones_ignored():
     assert (loaded.memory, loaded.pinned) == (64, {2})
     assert loaded.siblings == (frozenset({0, 1}), frozenset({2}))
     assert loaded.free_cores == ((1,), ())
-    assert loaded.network == Network(frozenset({"a"}), tunneled=True)
+    assert loaded.network == NumaNetworks(frozenset({"a"}), tunneled=True)
     assert loaded.pages == (PagePool(4, 100, 1, 2),)
     assert loaded.pages[0].free == 97
     assert loaded.has_threads

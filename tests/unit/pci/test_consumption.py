@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.pci.consumption import ChosenCells, Refusal, Step, consume_devices
+from scheduler.pci.consumption import ChosenCells, PciRefusal, PciStep, consume_devices
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
@@ -25,18 +25,18 @@ def nic(count=1, policy="legacy", spec=None, **members):
     ("listed", "request_", "left"),
     [
         (((1, 1), (0, 1)), nic(policy="required"), [1, None]),
-        (((1, 1), (0, 1)), nic(2, "required"), Step.NUMA),
+        (((1, 1), (0, 1)), nic(2, "required"), PciStep.NUMA),
         (((None, 1), (0, 1)), nic(), [1, None]),
         (((None, 1), (0, 1)), nic(2), [None, None]),
-        (((None, 1), (1, 1)), nic(2), Step.NUMA),
+        (((None, 1), (1, 1)), nic(2), PciStep.NUMA),
         (((1, 2), (None, 1), (0, 1)), nic(3, "preferred"), [1, None, None]),
         (((1, 1), (2, 1)), nic(policy="socket"), [None, 1]),
-        (((2, 1),), nic(policy="socket"), Step.NUMA),
+        (((2, 1),), nic(policy="socket"), PciStep.NUMA),
         (((2, 1),), nic(policy="preferred"), [None]),
         (((0, 3), (0, 3)), nic(4), [None, 2]),
         (((0, 1),), nic(0), [1]),
         (((0, 0),), nic(0), [None]),
-        ((), nic(0), Step.DESCRIPTION),
+        ((), nic(0), PciStep.DESCRIPTION),
     ],
 )
 def test_numa_policy_decides_which_pools_serve_a_request(listed, request_, left):
@@ -49,7 +49,7 @@ def test_socket_policy_needs_all_sockets(sockets):
     _, refusal = consume_devices(
         make_offer(pools((1, 1)), (nic(policy="socket"),)), ChosenCells(frozenset({0}), sockets)
     )
-    assert refusal == Refusal(0, Step.NUMA)
+    assert refusal == PciRefusal(0, PciStep.NUMA)
 
 
 def test_near_pools_that_may_not_be_used_still_count_as_near():
@@ -59,7 +59,9 @@ def test_near_pools_that_may_not_be_used_still_count_as_near():
             {"vendor_id": "8086", "numa_node": 1, "count": 1},
         ]
     )
-    assert consume_devices(make_offer(both, (nic(policy="preferred"),)), NEAR)[1] == Refusal(0, Step.USE)
+    assert consume_devices(make_offer(both, (nic(policy="preferred"),)), NEAR)[1] == PciRefusal(
+        0, PciStep.USE
+    )
 
 
 def test_each_provider_gives_as_often_as_it_is_named():
@@ -71,10 +73,10 @@ def test_each_provider_gives_as_often_as_it_is_named():
 @pytest.mark.parametrize(
     ("names", "bound", "step"),
     [
-        ("ab", ["c"], Step.PLACEMENT),
-        ("a", ["a", "a", "a"], Step.PLACEMENT),
-        ("abb", ["a"], Step.AMBIGUOUS),
-        ("a", [""], Step.PLACEMENT),
+        ("ab", ["c"], PciStep.PLACEMENT),
+        ("a", ["a", "a", "a"], PciStep.PLACEMENT),
+        ("abb", ["a"], PciStep.AMBIGUOUS),
+        ("a", [""], PciStep.PLACEMENT),
     ],
 )
 def test_bound_requests_refused(names, bound, step):
@@ -84,14 +86,14 @@ def test_bound_requests_refused(names, bound, step):
 
 
 def test_group_without_provider_is_refused():
-    assert consume_devices(make_offer(pools((0, 1)), (nic(),), {"r-0": []}), ChosenCells())[1] == Refusal(
-        0, Step.UNRESOLVED
+    assert consume_devices(make_offer(pools((0, 1)), (nic(),), {"r-0": []}), ChosenCells())[1] == PciRefusal(
+        0, PciStep.UNRESOLVED
     )
 
 
 def test_what_was_taken_before_a_refusal_stays_taken():
     counts, refusal = consume_devices(make_offer(pools((0, 2)), (nic(1), nic(2))), ChosenCells())
-    assert (counts, refusal) == ([1], Refusal(1, Step.DESCRIPTION, 1))
+    assert (counts, refusal) == ([1], PciRefusal(1, PciStep.DESCRIPTION, 1))
 
 
 @given(
@@ -113,31 +115,31 @@ def test_takes_exactly_what_is_asked_or_says_why_not(listed, wanted, anywhere):
 @pytest.mark.parametrize(
     ("step", "free", "line"),
     [
-        (Step.DESCRIPTION, 0, "no pool matches vendor 8086 (PCI alias nic)"),
-        (Step.DESCRIPTION, 1, "only 1 of 2 devices free that match vendor 8086 (PCI alias nic)"),
+        (PciStep.DESCRIPTION, 0, "no pool matches vendor 8086 (PCI alias nic)"),
+        (PciStep.DESCRIPTION, 1, "only 1 of 2 devices free that match vendor 8086 (PCI alias nic)"),
         (
-            Step.NUMA,
+            PciStep.NUMA,
             1,
             "only 1 of 2 devices free that match vendor 8086 (PCI alias nic) for NUMA policy required on NUMA cells 0, 3",
         ),
         (
-            Step.USE,
+            PciStep.USE,
             0,
             "only 0 of 2 devices free that match vendor 8086 (PCI alias nic); other matching devices are PF, vDPA or remote-managed and must be requested explicitly, or differ in live_migratable",
         ),
         (
-            Step.PLACEMENT,
+            PciStep.PLACEMENT,
             1,
             "only 1 of 2 devices free that match vendor 8086 (PCI alias nic) in the providers that Placement chose",
         ),
         (
-            Step.AMBIGUOUS,
+            PciStep.AMBIGUOUS,
             0,
             "two pools of the host have the same Placement provider; requested: vendor 8086 (PCI alias nic)",
         ),
-        (Step.UNRESOLVED, 0, "Placement chose no provider for vendor 8086 (PCI alias nic)"),
+        (PciStep.UNRESOLVED, 0, "Placement chose no provider for vendor 8086 (PCI alias nic)"),
     ],
 )
 def test_each_step_that_refuses_has_its_reason(step, free, line):
     offer = make_offer(pools((0, 1)), (nic(2, "required"),))
-    assert explain_refusal(Refusal(0, step, free), offer, ChosenCells(frozenset({0, 3}))) == line
+    assert explain_refusal(PciRefusal(0, step, free), offer, ChosenCells(frozenset({0, 3}))) == line

@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.pci.offer import UNKNOWN, Offer, make_offer, providers_of
+from scheduler.pci.offer import UNKNOWN, PciOffer, make_offer, providers_of
 from scheduler.pci.pools import from_flat
 from scheduler.pci.requests import make_request
 
@@ -45,4 +45,4 @@ def test_a_provider_that_the_host_does_not_report_is_unknown():
 
 
 def test_without_requests_only_free_devices_by_node_remain():
-    assert make_offer(from_flat([NIC, NIC]), ()) == Offer(free_by_node=((1, 4),))
+    assert make_offer(from_flat([NIC, NIC]), ()) == PciOffer(free_by_node=((1, 4),))

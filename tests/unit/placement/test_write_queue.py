@@ -12,7 +12,7 @@ from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.placement.outcomes import Outcome, Refusal
 from scheduler.placement.reply import Reply
 from scheduler.placement.write_policy import Timing, WritePolicy
-from scheduler.placement.write_queue import MOST_TOGETHER, _Entry
+from scheduler.placement.write_queue import MOST_TOGETHER, _QueuedWrite
 from scheduler.placement.writes import Unit, Write
 from tests.support.clock import Clock
 from tests.support.waiting import eventually
@@ -382,7 +382,7 @@ def test_a_call_that_is_refused_often_lets_others_go_first_and_goes_on_where_it_
 def test_the_wait_for_a_sender_that_hangs_ends(client, monkeypatch):
     monkeypatch.setattr(write_queue, "LONGEST_TURN", 0)
     with pytest.raises(TimeoutError):
-        make(client, queue_timeout=0.0)._wait(_Entry(put("taken out of the queue"), None))
+        make(client, queue_timeout=0.0)._wait(_QueuedWrite(put("taken out of the queue"), None))
 
 
 def test_an_unexpected_error_lets_the_next_write_be_sent(client):

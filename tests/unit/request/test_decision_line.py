@@ -1,8 +1,8 @@
 from collections import Counter
 
-from scheduler.request.decision_line import DecisionCounts, Place, amounts_of, placed_lines, refused_line
+from scheduler.request.decision_line import DecisionCounts, PlacedOn, amounts_of, placed_lines, refused_line
 
-COUNTS = DecisionCounts("VCPU:1", 412, 37, Counter(i1=2, i2=1), [Place("h1", "c1"), Place("h2", "c2")])
+COUNTS = DecisionCounts("VCPU:1", 412, 37, Counter(i1=2, i2=1), [PlacedOn("h1", "c1"), PlacedOn("h2", "c2")])
 
 
 def test_each_instance_has_a_line_with_its_own_tries():

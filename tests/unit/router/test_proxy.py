@@ -4,7 +4,7 @@ from scheduler import objects
 from scheduler.conf.partitions import Partition
 from scheduler.router import proxy
 from scheduler.router.proxy import MOST_TRIES, WAIT_FOR_SILENT, Router, Unreachable
-from scheduler.rpc.client import BrokerAway, Failure, NoReply
+from scheduler.rpc.client import BrokerAway, ErrorReply, NoReply
 from tests.support.clock import Clock
 from tests.unit.selection.requests import make_spec
 
@@ -12,7 +12,7 @@ PLACED = [["host"]]
 
 
 def refusal(name="NoValidHost", **kwargs):
-    return Failure(name, "nova.exception", f"{name} here", kwargs)
+    return ErrorReply(name, "nova.exception", f"{name} here", kwargs)
 
 
 NO_HOST = refusal()

@@ -8,7 +8,7 @@ from scheduler.request.past import Past
 from scheduler.router import service
 from scheduler.router.proxy import Unreachable
 from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
-from scheduler.rpc.client import BrokerAway, Failure
+from scheduler.rpc.client import BrokerAway, ErrorReply
 from scheduler.rpc.errors import RemoteError
 from tests.support.calls import make_call
 
@@ -74,7 +74,7 @@ def test_a_call_is_handed_on_as_it_is(ask, monkeypatch, waited, past, again):
 
 
 def test_an_error_is_replied_as_the_scheduler_has_sent_it(ask):
-    failure = Failure(
+    failure = ErrorReply(
         "NoValidHost", "nova.exception", "No valid host was found.", {"code": 500, "final": True}
     )
     error = ask(Router(failure))

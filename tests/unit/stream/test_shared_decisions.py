@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.hosts.pending import AMOUNTS, LIFETIME, PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.numa.topology import Limits, Network
+from scheduler.numa.topology import Limits, NumaNetworks
 from scheduler.numa.usage import InstanceDemand
 from scheduler.pci.requests import make_request
 from scheduler.stream.records import Entry, Kind, Record, decode, encode
@@ -194,7 +194,7 @@ DEMANDS = {
     ),
     "cells": InstanceDemand(
         guest(pinned(0, thread_policy="require"), floating(1, pagesize=2048), isolated_emulator=True),
-        Limits(16.0, 1.5, Network(frozenset({"physnet1"}), tunneled=True)),
+        Limits(16.0, 1.5, NumaNetworks(frozenset({"physnet1"}), tunneled=True)),
         (),
     ),
     "cells without limits": InstanceDemand(guest(pinned()), Limits(1.0, 1.0), (), {}),

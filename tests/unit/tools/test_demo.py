@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from conductor_client import journal
-from conductor_client.journal import Event, Record
+from conductor_client.journal import InstanceEvent, InstanceHistory
 from tools.rig import fleet
 from tools.rig.load import FLAVORS, BootRequest
 from tools.rig.truth import Truth
@@ -17,7 +17,7 @@ def test_requests_are_the_same_again_and_as_many_as_asked_for():
 
 
 def records_of(request, state=journal.ACTIVE):
-    return [Record(uuid, [Event(uuid, state, host="a")]) for uuid in request.uuids]
+    return [InstanceHistory(uuid, [InstanceEvent(uuid, state, host="a")]) for uuid in request.uuids]
 
 
 def test_what_is_resized_was_built_can_grow_and_may_go_anywhere():
@@ -33,13 +33,13 @@ def test_what_is_resized_was_built_can_grow_and_may_go_anywhere():
 
 def test_a_story_names_the_hosts_in_order():
     events = [
-        Event("i", journal.FAILED, host="a", at=1),
-        Event("i", journal.REFUSED, host="b", at=2),
-        Event("i", journal.BUILDING, host="c", at=3),
-        Event("i", journal.ACTIVE, host="c", at=4),
+        InstanceEvent("i", journal.FAILED, host="a", at=1),
+        InstanceEvent("i", journal.REFUSED, host="b", at=2),
+        InstanceEvent("i", journal.BUILDING, host="c", at=3),
+        InstanceEvent("i", journal.ACTIVE, host="c", at=4),
     ]
     good, bad, refused = demo_report.GOOD, demo_report.BAD, demo_report.REFUSED
-    assert demo_report.story(Record("i", events)) == f"a {bad}  b {refused}  c {good}"
+    assert demo_report.story(InstanceHistory("i", events)) == f"a {bad}  b {refused}  c {good}"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_story_names_the_hosts_in_order():
 )
 def test_what_is_wrong_with_an_instance_is_found(state, host, detail, problem):
     hosts = {f"in {zone}": SimpleNamespace(zone=zone) for zone in ("az1", "az2")}
-    record = Record("i", [Event("i", state, host=host, detail=detail)])
+    record = InstanceHistory("i", [InstanceEvent("i", state, host=host, detail=detail)])
     assert demo.problems(record, "az1", hosts) == problem
 
 
@@ -130,13 +130,15 @@ def test_each_partition_has_requests_of_its_own(partitions, purposes, monkeypatc
     ids=["of a conductor", "of a scheduler"],
 )
 def test_an_instance_in_error_is_explained(capsys, found, said):
-    record = Record("i", [Event("i", journal.ERROR, detail="No alternate host is left to try.", at=9)])
+    record = InstanceHistory(
+        "i", [InstanceEvent("i", journal.ERROR, detail="No alternate host is left to try.", at=9)]
+    )
     demo_report.errors([record, record], found)
     assert said in " ".join(capsys.readouterr().out.split())
 
 
 def test_without_an_error_there_is_nothing_to_explain(capsys):
-    demo_report.errors([Record("i", [Event("i", journal.ACTIVE)])], {})
+    demo_report.errors([InstanceHistory("i", [InstanceEvent("i", journal.ACTIVE)])], {})
     assert capsys.readouterr().out == ""
 
 

@@ -6,17 +6,17 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.document import (
     Best,
-    Candidates,
+    CandidateOrigin,
     Cause,
     Constraint,
     Decision,
     Error,
     Failing,
-    Flavor,
+    FilterStep,
     Hosts,
     Out,
     Reason,
-    Step,
+    RequestedFlavor,
     Weights,
     Why,
     decode,
@@ -50,7 +50,7 @@ def made(**changes):
         "kind": "build",
         "project_id": "p",
         "instances": ["i"],
-        "flavor": Flavor("m1", 1),
+        "flavor": RequestedFlavor("m1", 1),
         "availability_zone": None,
         "result": "failed",
         "error": Error("NoValidHost", "none"),
@@ -58,8 +58,8 @@ def made(**changes):
         "cause": CAUSE,
         "why": WHY,
         "queries": ["GET /allocation_candidates"],
-        "candidates": Candidates(source="placement", hosts=3),
-        "filters": [Step("i", "RamFilter", 3, 1, applies=True)],
+        "candidates": CandidateOrigin(source="placement", hosts=3),
+        "filters": [FilterStep("i", "RamFilter", 3, 1, applies=True)],
         "hosts": Hosts(
             True,
             ["h1", "h3"],
@@ -143,15 +143,15 @@ def test_texts_of_the_document_are_no_markup(part):
 
 
 def test_a_stage_that_left_hosts_says_why_others_are_out():
-    steps = [Step("i", "A", 9, 3, applies=True, out=[Out("few", 2, ["h1", "h2"])])]
+    steps = [FilterStep("i", "A", 9, 3, applies=True, out=[Out("few", 2, ["h1", "h2"])])]
     found = shown_decision.funnel(made(filters=steps, claims={}, **SERVED))
     assert list(found.without_pictures()[1][-1][3]) == ["few (h1, h2)", "4 more hosts, reason not computed"]
 
 
 def stages_of(*stages, failed=True, hosts=200):
     """The funnel of a decision with these filters: name, hosts before, hosts after."""
-    steps = [Step("i", name, start, end, applies=True) for name, start, end in stages]
-    found = Candidates(source="placement", hosts=hosts)
+    steps = [FilterStep("i", name, start, end, applies=True) for name, start, end in stages]
+    found = CandidateOrigin(source="placement", hosts=hosts)
     changes = {} if failed else SERVED
     return shown_decision.funnel(made(filters=steps, candidates=found, claims={}, **changes))
 
@@ -199,7 +199,7 @@ def test_the_stage_that_left_no_host_decides(stages, failed, deciding):
     found = stages_of(*stages, failed=failed)
     named = [found.rows[number][0] for number, look in found.looks.items() if look == "deciding"]
     assert named == [deciding] * (deciding is not None)
-    steps = [Step("i", *each, applies=True) for each in stages]
+    steps = [FilterStep("i", *each, applies=True) for each in stages]
     html = render(made(filters=steps, claims={}, **({} if failed else SERVED)))
     assert len(Page(html).of_class("deciding")) == (deciding is not None)
 
