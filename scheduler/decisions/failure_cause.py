@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions.cause_code import CauseCode, ConstraintKind
+from scheduler.decisions.constraints import LEFT_OUT
 from scheduler.decisions.document import Cause, Constraint, Decision, Error, Failing, Reason, Why
 from scheduler.decisions.remedies import for_fewer, is_pci, remedy_of
 from scheduler.decisions.words import failing_text, instance_text
@@ -68,13 +69,13 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     alone = sorted(((code_of(one, each), one, each) for one, each in why.alone()), key=_rank)
     for code, constraint, failing in alone[:1]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
-        lines += [failing_text(why, each) for each in why.failing if each is not failing]
+        lines += [failing_text(why, each) for each in _told(why) if each is not failing]
         special = remedy_of(why, constraint, failing, kind=decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
             special = for_fewer(why.placed, special or code.remedy)
         yield _cause(code, constraint.text, _in_words(why, lines), special)
     if why.failing:
-        lines = [failing_text(why, each) for each in why.failing]
+        lines = [failing_text(why, each) for each in _told(why)]
         constraints = why.of(why.failing[0])
         amounts = all(one.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for one in constraints)
         known = any(one.kind == ConstraintKind.AMOUNT for one in constraints)
@@ -82,6 +83,12 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
         subject = " and ".join(one.text for one in constraints)
         yield _cause(code, subject, _in_words(why, lines))
     yield _cause(CauseCode.NOT_OFFERED, "", "no compute node is known")
+
+
+def _told(why: Why) -> Sequence[Failing]:
+    """Return the sets to name: those of hosts that the plan itself leaves out only if there is no other."""
+    of_plan = {at for at, one in enumerate(why.constraints) if one == LEFT_OUT}
+    return [each for each in why.failing if of_plan.isdisjoint(each.constraints)] or why.failing
 
 
 def _rank(one: tuple[CauseCode, Constraint, Failing]) -> tuple[int, int]:

@@ -7,15 +7,15 @@ import pytest
 
 from scheduler.claims.claims import TOO_LATE
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.constraints import STALE
+from scheduler.decisions.constraints import LEFT_OUT, STALE
 from scheduler.decisions.document import (
-    Candidates,
+    CandidateOrigin,
     Constraint,
     Decision,
     Error,
     Failing,
-    Flavor,
     Reason,
+    RequestedFlavor,
     Why,
     decode,
     encode,
@@ -37,11 +37,11 @@ def failed(text=NO_HOST, kind="NoValidHost", found=None, **values):
         kind="build",
         project_id="p",
         instances=["i", "j"],
-        flavor=Flavor(),
+        flavor=RequestedFlavor(),
         availability_zone=None,
         result="failed",
         error=Error(kind, text),
-        candidates=found or Candidates(source="placement", hosts=12, known=12, allowed=12),
+        candidates=found or CandidateOrigin(source="placement", hosts=12, known=12, allowed=12),
         **values,
     )
     return decode(encode(decision))
@@ -73,7 +73,7 @@ def sets(*found, kind="build", offered=0, **values):
         constraints += [each for each in some if each not in constraints]
         failing.append(Failing([constraints.index(each) for each in some], number, ["h1"], [reasons]))
     why = Why(sum(each.hosts for each in failing), constraints=constraints, failing=failing, **values)
-    candidates = Candidates(source="placement", hosts=offered, known=offered, allowed=offered)
+    candidates = CandidateOrigin(source="placement", hosts=offered, known=offered, allowed=offered)
     return msgspec.structs.replace(failed(found=candidates), why=why, kind=kind)
 
 
@@ -118,6 +118,18 @@ def sets(*found, kind="build", offered=0, **values):
             "1 host suits but is ignored by the request",
         ),
         (
+            sets((3, LEFT_OUT), (1, (VCPU, LEFT_OUT)), (2, VCPU), kind="move"),
+            "resources",
+            VCPU.text,
+            "2 hosts lack only 2 VCPU",
+        ),
+        (
+            sets((3, LEFT_OUT), kind="move"),
+            "excluded",
+            LEFT_OUT.text,
+            "3 hosts suit but are left out by the plan",
+        ),
+        (
             sets((2, ANTI_AFFINITY, Reason("1 member of group", 2)), offered=2),
             "server_group",
             "ServerGroupAntiAffinityFilter",
@@ -150,7 +162,7 @@ def sets(*found, kind="build", offered=0, **values):
         ),
         (sets(), "not_offered", "", "no compute node is known"),
         (
-            failed(found=Candidates(source="placement", hosts=2, known=0, allowed=0)),
+            failed(found=CandidateOrigin(source="placement", hosts=2, known=0, allowed=0)),
             "unknown_hosts",
             "",
             "none of 2 hosts is known in a cell that takes part",
@@ -176,13 +188,13 @@ def sets(*found, kind="build", offered=0, **values):
             "hosts were chosen, but its caller has given up by now",
         ),
         (
-            failed("No valid host was found. No such host - host: h1 node: None ", found=Candidates()),
+            failed("No valid host was found. No such host - host: h1 node: None ", found=CandidateOrigin()),
             "request",
             "No such host - host: h1 node: None",
             "No such host - host: h1 node: None",
         ),
         (
-            failed("Scheduling failed: no such tenant", "RequestFilterFailed", found=Candidates()),
+            failed("Scheduling failed: no such tenant", "RequestFilterFailed", found=CandidateOrigin()),
             "request",
             "Scheduling failed: no such tenant",
             "Scheduling failed: no such tenant",
