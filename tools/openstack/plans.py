@@ -257,7 +257,7 @@ class World:
 
     @property
     def _state(self) -> str:
-        return str(self._directory / "state.jsonl")
+        return str(self._directory / "state.json")
 
 
 def room(api: Api, number: int) -> int:
@@ -451,7 +451,7 @@ def interrupted(world: World) -> Held:
         begun.wait_for("moved")
         begun.process.send_signal(signal.SIGINT)
         first = begun.end()
-    open_ = [one for one in first.document["moves"] if one["state"] in {"requested", "confirming"}]
+    open_ = [one for one in first.document["moves"] if one["state"] == "requested"]
     left = len(world.api.on(world.host))
     right, text = world.emptied(world.drain())
     said = first.status == INTERRUPTED and not open_ and left == len(first.document["left"]) > 0

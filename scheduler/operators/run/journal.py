@@ -1,37 +1,33 @@
-"""The moves of a run with their states, in a file: a line of JSON for each event, before what it announces.
+"""The state of a run: the document that ``-f json`` prints, in a file that is written before each action.
 
 A run that is begun again reads it, looks where each open move ended, and goes on. A run that ended with
-nothing left, that was undone, or whose last event is a day old does not count in the next one. A move:
+nothing left, that was undone, or whose last move is a day old does not count in the next one. A move:
 
 ::
 
     waiting ──▶ requested ──▶ moved
-                 │  │  └────▶ confirming ──▶ moved      a cold migration
-                 │  └───────▶ refused ──▶ waiting       nova did nothing; it is planned once more
-                 └──────────▶ failed                    a surprise: the run stops
+                   │  └─────▶ refused ──▶ waiting       nova did nothing; it is planned once more
+                   └────────▶ failed                    a surprise: the run stops
     waiting ──▶ gone                                    deleted, or moved by someone else
+
+What becomes of a requested move is read in nova: the task, host and actions of the instance.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 import fcntl
 import os
 from pathlib import Path
-import stat
+import socket
 import time
-from typing import Any, Literal, Self
+from typing import Self
 
 import msgspec
 
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
-
-#: The version of the format.
-VERSION = 1
-
-EventName = Literal["begin", "disable", "step", "end", "undo"]
+from scheduler.operators.shown import files
 
 
 class Ending(StrEnum):
@@ -41,14 +37,11 @@ class Ending(StrEnum):
     STAY = "stay"
     STOPPED = "stopped"
     INTERRUPTED = "interrupted"
-    UNDONE = "undo"
+    UNDONE = "undone"
 
 
-#: Seconds after its last event for which a run can be continued: a night's work.
+#: Seconds after its last move for which a run can be continued: a night's work.
 LIFETIME = 86400.0
-
-#: The begin of the file. It distinguishes a first line that a full disk cut from the file of somebody else.
-FIRST = b'{"v":1,"at":"'
 
 
 class MoveState(StrEnum):
@@ -56,222 +49,238 @@ class MoveState(StrEnum):
 
     WAITING = "waiting"
     REQUESTED = "requested"
-    CONFIRMING = "confirming"
     MOVED = "moved"
     GONE = "gone"
     REFUSED = "refused"
     FAILED = "failed"
 
 
-#: States of a move that nova may be working on.
-OPEN = frozenset({MoveState.REQUESTED, MoveState.CONFIRMING})
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-@dataclass
-class RunStep:
-    """An instance that goes to another host: one move with its state.
+class RunMove(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """An instance that goes to another host.
 
     Attributes:
-        vm_state: The state for which the way was chosen.
+        name: The name of the server, once it has been read; ``project`` alike.
         way: ``live``, ``cold`` or ``evacuate``.
-        reset_state: Whether its state is reset to ``error`` first, so that nova evacuates it.
-        source_nodes: The providers of the host that it leaves.
-        target_nodes: The providers of the host that it gets.
-        after: Instances that have to be moved before, if they are moved.
-        name: The name of the server, once it has been read.
         tries: How often nova was asked to move it.
-        requested_at: When it was asked, in seconds since the epoch; ``ended_at`` alike.
         why: Why it was not moved.
     """
 
     instance: str
-    source: str
-    target: str
+    name: str | None = None
+    project: str | None = None
+    source: str = msgspec.field(name="from")
+    to: str
     way: str
-    vm_state: str = ""
-    reset_state: bool = False
-    source_nodes: list[str] = field(default_factory=list)
-    target_nodes: list[str] = field(default_factory=list)
-    after: list[str] = field(default_factory=list)
-    name: str = ""
-    project: str = ""
     state: MoveState = MoveState.WAITING
     tries: int = 0
-    requested_at: float = 0.0
-    ended_at: float = 0.0
-    why: str = ""
+    requested_at: str | None = None
+    ended_at: str | None = None
+    seconds: float | None = None
+    why: str | None = None
 
     @property
     def label(self) -> str:
         return f"{self.name} ({self.instance})" if self.name else self.instance
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nova may be working on it."""
+        return self.state == MoveState.REQUESTED
+
+    @property
+    def requested(self) -> float:
+        """When nova was asked, in seconds since the epoch; 0 if it was not."""
+        return seconds_of(self.requested_at) if self.requested_at else 0.0
+
+    def end(self, state: MoveState, why: str, now: float) -> None:
+        self.state, self.why, self.ended_at = state, why or None, moment(now)
+        if self.requested_at:
+            self.seconds = seconds_of(self.ended_at) - self.requested
+
+
+class Stay(msgspec.Struct, forbid_unknown_fields=True):
+    """An instance for which a plan has no move."""
+
+    instance: str
+    host: str
+    vm_state: str
+    why: str
+
+
+class Enabled(msgspec.Struct, forbid_unknown_fields=True):
+    """What was done with a host that the run disabled: ``enabled`` or ``kept``, and why."""
+
+    host: str
+    result: str
+    why: str | None = None
+
+
+class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A whole run.
+
+    Attributes:
+        run: The kind of its plan.
+        state: How it ended; a run that was killed was interrupted.
+        why: The surprise; None for none.
+        disabled: Hosts that the run disabled, with the reason that it gave.
+        begun_at: When the run was begun first.
+        moves: All moves of this run and of those that it continues.
+        left: Moves of the last plan that were not begun.
+        stays: Instances for which there is no move, with the reason.
+        held_in_placement: Consumers that still hold something of a host, by host.
+        services: What was done with the hosts, if the run was undone.
+    """
+
+    run: str = ""
+    state: Ending = Ending.INTERRUPTED
+    why: str | None = None
+    hosts: list[str] = []
+    disabled: dict[str, str] = {}
+    begun_at: str = ""
+    moves: list[RunMove] = []
+    left: list[RunMove] = []
+    stays: list[Stay] = []
+    held_in_placement: dict[str, list[str]] = {}
+    state_file: str = ""
+    services: list[Enabled] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def open(self) -> list[RunMove]:
+        return [move for move in self.moves if move.is_open]
+
+    @property
+    def moved(self) -> int:
+        return sum(move.state == MoveState.MOVED for move in self.moves)
+
+    def begin(self, kind: str, hosts: list[str], now: float) -> None:
+        """Begin a run, which continues the last one if that is not over."""
+        moments = [each for move in self.moves for each in (move.requested_at, move.ended_at)]
+        last = max((seconds_of(each) for each in (self.begun_at, *moments) if each), default=now)
+        if self.state == Ending.DONE or now > last + LIFETIME:
+            self.moves, self.begun_at = self.open, ""
+        for move in self.moves:
+            move.tries = 0  # what nova refused to an earlier command may be possible by now
+        self.run, self.hosts, self.begun_at = kind, hosts, self.begun_at or moment(now)
+        self.end(Ending.INTERRUPTED, "", [], [], {})
+
+    def end(
+        self,
+        state: Ending,
+        why: str,
+        left: list[RunMove],
+        stays: list[Stay],
+        held_in_placement: dict[str, list[str]],
+    ) -> None:
+        self.state, self.why = state, why or None
+        self.left, self.stays, self.held_in_placement = left, stays, held_in_placement
+
+
+_state = msgspec.json.Decoder(RunState)
 
 
 class JournalUnusable(BerthError):
     """The file with the state of a run cannot be used."""
 
 
-class RunEvent(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A line of the file; which of the values it has depends on the event."""
-
-    v: int
-    at: str = ""
-    event: EventName = "begin"
-    hosts: list[str] = []
-    evacuate: bool = False
-    host: str = ""
-    reason: str = ""
-    step: RunStep | None = None
-    state: str = ""
-    why: str = ""
-
-
-_event = msgspec.json.Decoder(RunEvent)
-
-
-@dataclass
-class History:
-    """What the file says.
+class RunJournal:
+    """The file, of which one process at a time has the lock.
 
     Attributes:
-        hosts: Hosts of the run.
-        disabled: Hosts that the run disabled, with the reason that it gave.
-        steps: The moves that were begun, by instance.
-        begun_at: When the run was begun first; "" if there is none.
-        ended: How it ended; "" for a run that was interrupted.
-        last_at: The time of the last event, in seconds since the epoch.
+        state: What the file says, and then what ``save`` writes next.
     """
 
-    hosts: list[str] = field(default_factory=list)
-    disabled: dict[str, str] = field(default_factory=dict)
-    steps: dict[str, RunStep] = field(default_factory=dict)
-    begun_at: str = ""
-    ended: str = ""
-    last_at: float = 0.0
-
-    @property
-    def open(self) -> list[RunStep]:
-        """The moves that nova may be working on."""
-        return [step for step in self.steps.values() if step.state in OPEN]
-
-    def replay(self, event: RunEvent) -> None:
-        at = seconds_of(event.at)
-        match event.event:
-            case "begin":
-                if self.ended == Ending.DONE or at > self.last_at + LIFETIME:
-                    self.steps, self.begun_at = {step.instance: step for step in self.open}, ""
-                self.hosts, self.ended = event.hosts, ""
-                self.begun_at = self.begun_at or event.at
-                for step in self.steps.values():
-                    step.tries = 0  # what nova refused to an earlier command may be possible by now
-            case "disable":
-                self.disabled[event.host] = event.reason
-            case "step":
-                if event.step is None:
-                    raise ValueError("an event without its step")
-                self.steps[event.step.instance] = event.step
-            case "end":
-                self.ended = event.state
-            case "undo":
-                self.hosts, self.disabled, self.steps = [], {}, {}
-                self.begun_at = self.ended = ""
-        self.last_at = at
-
-
-def _write_entry(directory: Path) -> None:
-    """Have the name of a new file on disk, as its lines will be."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-class RunJournal:
-    """The file, held by one process at a time."""
-
     def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
-        """Read the file, or make an empty one that only its owner can read.
+        """Read the file, if there is one.
 
         Raises:
-            JournalUnusable: It cannot be read or written, or another process holds it.
+            JournalUnusable: It cannot be read, or another process has its lock.
         """
         self.path = path
         self._wall_clock = wall_clock
-        self.history = History()
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            if not stat.S_ISREG(os.fstat(self._file).st_mode):
-                os.close(self._file)
-                raise JournalUnusable(f"{path} is no regular file")
-            _write_entry(path.parent)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._lock = os.open(f"{path}.lock", flags, 0o600)
         except OSError as error:
             raise JournalUnusable(f"Cannot open {path}: {error.strerror}") from error
         try:
-            self._lock()
+            self._take_lock()
             self._read()
         except BaseException:
-            os.close(self._file)
+            os.close(self._lock)
             raise
 
-    def _lock(self) -> None:
+    def _take_lock(self) -> None:
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise JournalUnusable(f"Another process carries out the plan of {self.path}") from error
+            holder = os.pread(self._lock, 200, 0).decode(errors="replace") or "another process"
+            raise JournalUnusable(f"{self.path} is held by {holder}, which carries the plan out") from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, this_process().encode(), 0)
 
     def _read(self) -> None:
-        with os.fdopen(os.dup(self._file), "rb") as opened:
-            data = opened.read()
-        # what a crash cut off was never acted upon
-        whole, cut = data[: data.rfind(b"\n") + 1], data[data.rfind(b"\n") + 1 :]
-        for number, line in enumerate(whole.splitlines(), 1):
-            try:
-                event = _event.decode(line)
-                if event.v != VERSION:
-                    raise JournalUnusable(f"{self.path} is of another version of Berth")
-                self.history.replay(event)
-            except ValueError as error:  # of msgspec too
-                raise JournalUnusable(f"{self.path}, line {number}: not the state of a run") from error
-        if not whole and not FIRST.startswith(cut[: len(FIRST)]):
-            raise JournalUnusable(f"{self.path}, line 1: not the state of a run")
-        self._cut(len(whole))
+        if self.path.exists() and not self.path.is_file():
+            raise JournalUnusable(f"{self.path} is no regular file")
+        try:
+            self._saved = self.path.read_text() if self.path.exists() else ""
+        except OSError as error:
+            raise JournalUnusable(f"Cannot read {self.path}: {error.strerror}") from error
+        except ValueError as error:
+            raise JournalUnusable(f"{self.path} is not the state of a run") from error
+        self._load()
 
-    def _cut(self, end: int) -> None:
-        """Drop what is behind a position, and write there next."""
-        os.ftruncate(self._file, end)
-        os.lseek(self._file, end, os.SEEK_SET)
+    def _load(self) -> None:
+        try:
+            self.state = _state.decode(self._saved) if self._saved else RunState()
+        except msgspec.DecodeError as error:
+            raise JournalUnusable(f"{self.path} is not the state of a run") from error
+        self.state.state_file = str(self.path)
 
-    def write(self, event: EventName, **values: Any) -> None:
-        """Add an event; it is on disk when this returns.
+    def begin(self, kind: str, hosts: list[str]) -> None:
+        """Begin a run; raises as ``save``."""
+        self.state.begin(kind, hosts, self._wall_clock())
+        self.save()
+
+    def save(self) -> None:
+        """Write the state; it is on disk when this returns.
 
         Raises:
-            JournalUnusable: It cannot be written.
+            JournalUnusable: It cannot be written. The state is then what the file has.
         """
-        at = datetime.fromtimestamp(self._wall_clock(), UTC).isoformat(timespec="seconds")
-        line = {"v": VERSION, "at": at, "event": event, **values}
-        data = msgspec.json.encode(line) + b"\n"
-        end = os.lseek(self._file, 0, os.SEEK_CUR)
+        text = msgspec.json.encode(self.state).decode()
         try:
-            if os.write(self._file, data) != len(data):
-                # the next line must not be added to this part of one
-                self._cut(end)
-                raise JournalUnusable(f"Cannot write {self.path}: the disk is full")
-            os.fsync(self._file)
+            files.write(self.path, text, durable=True)
         except OSError as error:
+            self._load()
             raise JournalUnusable(f"Cannot write {self.path}: {error.strerror}") from error
-        # an event has the values as they are now; a step goes on to change
-        self.history.replay(_event.decode(data))
+        self._saved = text
 
-    def write_step(self, step: RunStep) -> None:
-        """Add the state of a move; raises as ``write``."""
-        self.write("step", step=step)
+    def save_move(self, move: RunMove) -> None:
+        """Write the state with a move in place of the last one of its instance; raises as ``save``."""
+        moves = self.state.moves
+        found = [at for at, each in enumerate(moves) if each.instance == move.instance] or [len(moves)]
+        moves[found[0] : found[0] + 1] = [move]
+        self.save()
+
+    def remove(self) -> None:
+        """Forget the run."""
+        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        os.close(self._file)
+        os.close(self._lock)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def this_process() -> str:
+    """Return the name of this process for operators of other hosts."""
+    return f"process {os.getpid()} on {socket.gethostname()}"

@@ -1,7 +1,7 @@
 """A move from its request to its end: each look at the instance decides what is next."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 import math
 import time
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from scheduler.errors import BerthError
 from scheduler.operators.plan.movable import COLD, EVACUATE
-from scheduler.operators.run.journal import MoveState, RunJournal, RunStep
+from scheduler.operators.run.journal import MoveState, RunJournal, RunMove, moment
 from scheduler.operators.run.nova_api import (
     Action,
     NotAllowed,
@@ -19,6 +19,7 @@ from scheduler.operators.run.nova_api import (
     Refused,
     Unanswered,
 )
+from scheduler.operators.run.plans import RunStep
 from scheduler.placement.errors import PlacementSilent
 
 Result = TypeVar("Result")
@@ -113,7 +114,11 @@ class _Watched:
 
 
 class OneMove:
-    """Begins moves, and looks at those that are open. Each change of a step is in the journal first."""
+    """Begins moves, and looks at those that are open. A request is in the journal first.
+
+    Attributes:
+        nodes: The providers of each host.
+    """
 
     def __init__(
         self, nova: NovaApi, placement: PlacementView, journal: RunJournal, limits: RunLimits, timing: Clocks
@@ -125,6 +130,7 @@ class OneMove:
         self._timing = timing
         self._reader = Reader(limits, timing)
         self._seen: defaultdict[str, _Watched] = defaultdict(_Watched)
+        self.nodes: Mapping[str, Sequence[str]] = {}
 
     def begin(self, step: RunStep) -> str:
         """Request a move if the instance is as planned; return what differs, "" for nothing.
@@ -132,137 +138,133 @@ class OneMove:
         Raises:
             Surprise: The API does not let us, or does not answer.
         """
-        server = self._reader.read(self._nova.server, step.instance)
+        move = step.move
+        server = self._reader.read(self._nova.server, move.instance)
         if server is None:
-            self._end(step, MoveState.GONE, "it was deleted")
+            self._end(move, MoveState.GONE, "it was deleted")
             return ""
-        step.name, step.project = server.name, server.project
-        if server.host != step.source:
-            self._end(step, MoveState.GONE, f"it is on host {server.host or 'none'} by now")
+        move.name, move.project = server.name or None, server.project or None
+        if server.host != move.source:
+            self._end(move, MoveState.GONE, f"it is on host {server.host or 'none'} by now")
             return ""
-        if server.task and step.way != EVACUATE:
-            return f"{step.label} has the task state {server.task}"
+        if server.task and move.way != EVACUATE:
+            return f"{move.label} has the task state {server.task}"
         if server.vm_state != step.vm_state:
-            return f"{step.label} is {server.vm_state}, not {step.vm_state}"
-        self._request(step)
+            return f"{move.label} is {server.vm_state}, not {step.vm_state}"
+        self._request(move, reset_state=step.reset_state)
         return ""
 
-    def _request(self, step: RunStep) -> None:
-        step.state, step.tries, step.why = MoveState.REQUESTED, step.tries + 1, ""
-        step.requested_at = self._timing.wall_clock()
-        self._journal.write_step(step)
-        seen = self._seen[step.instance] = _Watched()
+    def _request(self, move: RunMove, *, reset_state: bool) -> None:
+        move.state, move.tries = MoveState.REQUESTED, move.tries + 1
+        move.requested_at = moment(self._timing.wall_clock())
+        self._journal.save_move(move)
+        seen = self._seen[move.instance] = _Watched()
         try:
-            if step.reset_state:
-                self._nova.reset_state(step.instance)
-            self._nova.move(step.instance, step.way, step.target)
+            if reset_state:
+                self._nova.reset_state(move.instance)
+            self._nova.move(move.instance, move.way, move.to)
             seen.answered = True
         except Refused as error:
-            self._end(step, MoveState.REFUSED, str(error))
+            self._end(move, MoveState.REFUSED, str(error))
         except NotAllowed as error:
-            self._end(step, MoveState.REFUSED, str(error))
-            raise Surprise(f"Nova does not let these credentials move {step.label}: {error}") from error
+            self._end(move, MoveState.REFUSED, str(error))
+            raise Surprise(f"Nova does not let these credentials move {move.label}: {error}") from error
         except Unanswered:
             pass  # the next looks show whether it was carried out
 
-    def is_late(self, step: RunStep) -> bool:
+    def is_late(self, move: RunMove) -> bool:
         """Whether an open move has taken longer than it may."""
-        now, seen = self._timing.clock(), self._seen[step.instance]
+        now, seen = self._timing.clock(), self._seen[move.instance]
         if seen.late_at is None:
             seen.late_at = now + self._limits.move
         return now >= seen.late_at
 
-    def look(self, step: RunStep) -> None:
+    def look(self, move: RunMove) -> None:
         """Look at the instance of an open move, and do what is next.
 
         Raises:
             Surprise: The API does not answer.
         """
-        server = self._reader.read(self._nova.server, step.instance)
+        server = self._reader.read(self._nova.server, move.instance)
         if server is None:
-            self._end(step, MoveState.GONE, "it was deleted")
+            self._end(move, MoveState.GONE, "it was deleted")
         elif server.task:
             return
-        elif server.host == step.target:
-            self._arrived(step, server)
-        elif server.host != step.source:
-            planned = f"neither {step.source} nor {step.target}"
-            self._end(step, MoveState.FAILED, f"it is on host {server.host or 'none'}, {planned}")
+        elif server.host == move.to:
+            self._arrived(move, server)
+        elif server.host != move.source:
+            planned = f"neither {move.source} nor {move.to}"
+            self._end(move, MoveState.FAILED, f"it is on host {server.host or 'none'}, {planned}")
         else:
-            self._still_there(step, server)
+            self._still_there(move, server)
 
     # -- on the new host -------------------------------------------------------------------------------------
 
-    def _arrived(self, step: RunStep, server: NovaServer) -> None:
+    def _arrived(self, move: RunMove, server: NovaServer) -> None:
         if server.vm_state == "error":
-            self._end(
-                step,
-                MoveState.FAILED,
-                f"it is in error on {step.target}: {server.fault or 'no reason is known'}",
-            )
+            why = server.fault or "no reason is known"
+            self._end(move, MoveState.FAILED, f"it is in error on {move.to}: {why}")
         elif server.vm_state == "resized":
-            self._confirm(step)
-        elif differs := self._differs_in_placement(step):
-            self._doubt(step, differs)
+            self._confirm(move)
+        elif differs := self._differs_in_placement(move):
+            self._doubt(move, differs)
         else:
-            self._end(step, MoveState.MOVED, "")
+            self._end(move, MoveState.MOVED, "")
 
-    def _confirm(self, step: RunStep) -> None:
+    def _confirm(self, move: RunMove) -> None:
         """Confirm a cold migration, at most once in the time that an answer may take."""
-        now, seen = self._timing.clock(), self._seen[step.instance]
+        now, seen = self._timing.clock(), self._seen[move.instance]
         if now < seen.confirmed_at + self._limits.grace:
             return
-        action = self._reader.read(self._nova.latest_action, step.instance)
-        if step.way != COLD or action is None or not self._is_ours(step, action):
-            self._end(step, MoveState.FAILED, "it has an unconfirmed resize that is not of this run")
+        action = self._reader.read(self._nova.latest_action, move.instance)
+        if move.way != COLD or action is None or not self._is_ours(move, action):
+            self._end(move, MoveState.FAILED, "it has an unconfirmed resize that is not of this run")
             return
-        step.state = MoveState.CONFIRMING
-        self._journal.write_step(step)
         seen.confirmed_at = now
         try:
-            self._nova.confirm(step.instance)
+            self._nova.confirm(move.instance)
         except (Refused, Unanswered):
             pass  # nova may have confirmed it by itself; the next looks show it
         except NotAllowed as error:
-            raise Surprise(f"Nova does not let these credentials confirm {step.label}: {error}") from error
+            raise Surprise(f"Nova does not let these credentials confirm {move.label}: {error}") from error
 
-    def _is_ours(self, step: RunStep, action: Action) -> bool:
+    def _is_ours(self, move: RunMove, action: Action) -> bool:
         """Return whether what waits for its confirmation is the migration of this run.
 
         A user may have confirmed that one, and resized the instance since, or migrated it again.
         """
         if action.name == "confirmResize":
             return True  # nothing else waits, and a confirmation that got lost is asked for again
-        latest = step.requested_at + self._limits.grace + SKEW
+        latest = move.requested + self._limits.grace + SKEW
         return action.name == "migrate" and action.started_at <= latest
 
-    def _differs_in_placement(self, step: RunStep) -> str:
-        held = self._reader.read(self._placement.providers_of, step.instance)
-        if held.isdisjoint(step.target_nodes):
-            return f"Placement has nothing of it on {step.target}"
+    def _differs_in_placement(self, move: RunMove) -> str:
+        held = self._reader.read(self._placement.providers_of, move.instance)
+        if held.isdisjoint(self.nodes.get(move.to, ())):
+            return f"Placement has nothing of it on {move.to}"
         # the allocations on a dead host stay until its compute starts again
-        if step.way != EVACUATE and not held.isdisjoint(step.source_nodes):
-            return f"Placement still has it on {step.source}"
+        if move.way != EVACUATE and not held.isdisjoint(self.nodes.get(move.source, ())):
+            return f"Placement still has it on {move.source}"
         return ""
 
-    def _doubt(self, step: RunStep, differs: str) -> None:
-        now, seen = self._timing.clock(), self._seen[step.instance]
+    def _doubt(self, move: RunMove, differs: str) -> None:
+        now, seen = self._timing.clock(), self._seen[move.instance]
         if seen.doubted_at is None:
             seen.doubted_at = now
         if now >= seen.doubted_at + self._limits.agree:
-            self._end(step, MoveState.FAILED, differs)
+            self._end(move, MoveState.FAILED, differs)
 
     # -- on the old host -------------------------------------------------------------------------------------
 
-    def _still_there(self, step: RunStep, server: NovaServer) -> None:
+    def _still_there(self, move: RunMove, server: NovaServer) -> None:
         """Find out why an instance without a task is where it was."""
-        seen = self._seen[step.instance]
-        if not seen.answered and self._timing.wall_clock() < step.requested_at + self._limits.grace:
+        seen = self._seen[move.instance]
+        if not seen.answered and self._timing.wall_clock() < move.requested + self._limits.grace:
             return
-        action = self._reader.read(self._nova.latest_action, step.instance)
-        if not seen.answered and (action is None or action.started_at < step.requested_at - SKEW):
-            step.tries -= 1
-            self._end(step, MoveState.REFUSED, "nova did not receive the request")
+        action = self._reader.read(self._nova.latest_action, move.instance)
+        if not seen.answered and (action is None or action.started_at < move.requested - SKEW):
+            move.tries -= 1
+            self._end(move, MoveState.REFUSED, "nova did not receive the request")
             return
         if action is not None and action.goes_on:
             return  # nova-compute sets the host of an evacuated instance after it has ended the task
@@ -270,13 +272,13 @@ class OneMove:
         if not error and not server.fault and not seen.stayed:
             seen.stayed = True  # nova notes the reason after it has ended the task
             return
-        self._not_moved(step, server, action, error or server.fault or "nova gives no reason")
+        self._not_moved(move, server, action, error or server.fault or "nova gives no reason")
 
-    def _not_moved(self, step: RunStep, server: NovaServer, action: Action | None, why: str) -> None:
-        lost = server.vm_state == "error" and step.way != EVACUATE
+    def _not_moved(self, move: RunMove, server: NovaServer, action: Action | None, why: str) -> None:
+        lost = server.vm_state == "error" and move.way != EVACUATE
         broken = lost or (action is not None and action.moved)
-        self._end(step, MoveState.FAILED if broken else MoveState.REFUSED, why)
+        self._end(move, MoveState.FAILED if broken else MoveState.REFUSED, why)
 
-    def _end(self, step: RunStep, state: MoveState, why: str) -> None:
-        step.state, step.why, step.ended_at = state, why, self._timing.wall_clock()
-        self._journal.write_step(step)
+    def _end(self, move: RunMove, state: MoveState, why: str) -> None:
+        move.end(state, why, self._timing.wall_clock())
+        self._journal.save_move(move)

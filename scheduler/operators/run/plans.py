@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
 from oslo_config import cfg
 
 from scheduler.operators.plan.moves import MovesPlan
-from scheduler.operators.run.journal import RunStep
+from scheduler.operators.run.journal import RunMove, Stay
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -15,13 +14,20 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 Make = Callable[[PlannedCloud, int], MovesPlan]
 
 
-class Stay(msgspec.Struct):
-    """An instance for which a plan has no move."""
+@dataclass
+class RunStep:
+    """A move of a plan.
 
-    instance: str
-    host: str
+    Attributes:
+        vm_state: The state of the instance for which the way was chosen.
+        reset_state: Whether its state is reset to ``error`` first, so that nova evacuates it.
+        after: Instances that have to be moved before, if they are moved.
+    """
+
+    move: RunMove
     vm_state: str
-    why: str
+    reset_state: bool = False
+    after: Sequence[str] = ()
 
 
 @dataclass
@@ -72,35 +78,26 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
     table = cloud.snapshot.table
     nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
     steps: list[RunStep] = []
-    for move in found.moves:
-        step = RunStep(
-            instance=move.instance,
-            source=move.source,
-            target=move.to,
-            way=move.way,
-            vm_state=move.state,
-            reset_state=move.reset_state,
-            source_nodes=nodes.get(move.source, []),
-            target_nodes=nodes.get(move.to, []),
-        )
-        step.after = _before(cloud, steps, step)
-        steps.append(step)
+    for planned in found.moves:
+        move = RunMove(instance=planned.instance, source=planned.source, to=planned.to, way=planned.way)
+        before = _before(cloud, [step.move for step in steps], move)
+        steps.append(RunStep(move, planned.state, planned.reset_state, before))
     left = found.stays()
     stays = [Stay(one.instance, one.source, one.state, one.why.text) for one in left]
     busy = [one.instance for one in left if one.task_state or one.state == "building"]
     return Round(found.to_empty(), steps, stays, busy, nodes)
 
 
-def _before(cloud: PlannedCloud, earlier: list[RunStep], step: RunStep) -> list[str]:
+def _before(cloud: PlannedCloud, earlier: Sequence[RunMove], move: RunMove) -> list[str]:
     """Return the instances to move before: off its target, of the same group, or named by its hints."""
     instances, requests = cloud.snapshot.instances, cloud.snapshot.requests
-    index = instances.index_of.get(step.instance)
+    index = instances.index_of.get(move.instance)
     number = -1 if index is None else int(instances.specs[index])
     if number >= 0 and requests.names_instances(number):
         return [each.instance for each in earlier]
-    group = instances.group_of.get(step.instance)
+    group = instances.group_of.get(move.instance)
     return [
         each.instance
         for each in earlier
-        if each.source == step.target or (group and instances.group_of.get(each.instance) == group)
+        if each.source == move.to or (group and instances.group_of.get(each.instance) == group)
     ]

@@ -17,7 +17,7 @@ from scheduler.operators.app import positive_integer, positive_number
 from scheduler.operators.plan.command import NO_PLACE, PlanCommand, WrongArgument, quiet
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api, report
-from scheduler.operators.run.journal import Ending, RunJournal
+from scheduler.operators.run.journal import Ending, RunJournal, this_process
 from scheduler.operators.run.nova_api import PlacementView
 from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
 from scheduler.operators.run.plans import Planner
@@ -175,7 +175,7 @@ class RunnablePlan(PlanCommand):
                     found = runner.run(plan, _reason(args), evacuate=self.evacuates(args), kind=self.kind)
             finally:
                 terminal.bar.clear()
-        return found.shown(STATUSES[found.state])
+        return report.shown(found, STATUSES[found.state])
 
     def _undo(self, args: argparse.Namespace) -> Shown:
         path = self._state_file(args)
@@ -183,11 +183,11 @@ class RunnablePlan(PlanCommand):
             raise WrongArgument(f"There is no run to undo: {path} does not exist")
         nova = nova_api.connect(args.os_cloud)
         with RunJournal(path) as journal:
-            if not journal.history.hosts:
+            if not journal.state.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
-            found = report.undo(nova, Reader(RunLimits(), self.timing), journal, self.kind)
+            found = report.undo(nova, Reader(RunLimits(), self.timing), journal)
         enabled = all(one.result == report.ENABLED for one in found.services or ())
-        return found.shown(0 if enabled else NO_PLACE)
+        return report.shown(found, 0 if enabled else NO_PLACE)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
         if args.state:
@@ -197,7 +197,7 @@ class RunnablePlan(PlanCommand):
         name = re.sub(r"[^\w.+-]", "-", words)
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
-        return Path(base) / "berth" / f"{name}.jsonl"
+        return Path(base) / "berth" / f"{name}.json"
 
 
 def _limits(args: argparse.Namespace) -> RunLimits:
@@ -219,4 +219,4 @@ def _reason(args: argparse.Namespace) -> str:
         user = getpass.getuser()
     except (KeyError, OSError):
         user = "unknown user"
-    return f"berth-plan drain --run by {user}"
+    return f"berth-plan drain --run by {user}, {this_process()}"

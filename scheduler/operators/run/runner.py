@@ -7,11 +7,18 @@ from typing import Any
 from scheduler.errors import BerthError
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.plan.command import ProgressLine
-from scheduler.operators.run.journal import OPEN, Ending, JournalUnusable, MoveState, RunJournal, RunStep
+from scheduler.operators.run.journal import (
+    Ending,
+    JournalUnusable,
+    MoveState,
+    RunJournal,
+    RunMove,
+    RunState,
+    Stay,
+)
 from scheduler.operators.run.nova_api import ApiError, NovaApi, NovaService, PlacementView
 from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, Surprise
-from scheduler.operators.run.plans import Planner, Round, Stay
-from scheduler.operators.run.report import RunReport
+from scheduler.operators.run.plans import Planner, Round, RunStep
 
 #: Requests for a move that nova refuses before the instance is left where it is.
 MOST_TRIES = 2
@@ -79,9 +86,8 @@ class Runner:
         self._busy_until: float | None = None
         self._waiting: list[RunStep] = []
         self._stays: list[Stay] = []
-        self._nodes: dict[str, list[str]] = {}
 
-    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> RunReport:
+    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> RunState:
         """Carry out a plan, or what is left of it.
 
         Args:
@@ -93,12 +99,12 @@ class Runner:
             JournalUnusable: The state cannot be written.
         """
         services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
-        self._journal.write("begin", hosts=plan.hosts, evacuate=evacuate)
-        self._nodes = plan.nodes
+        self._journal.begin(kind, list(plan.hosts))
+        self._one.nodes = plan.nodes
         why, held = "", dict[str, list[str]]()
         try:
             if self._finish_open():
-                plan = self._planner.plan(self._moved)
+                plan = self._planner.plan(self._journal.state.moved)
             self._disable(services, reason)
             self._rounds(plan)
             held = {} if evacuate else self._held(plan.hosts)
@@ -109,18 +115,14 @@ class Runner:
             state, why = Ending.INTERRUPTED, "interrupted while moves were open"
         except BerthError as error:
             state, why = Ending.STOPPED, str(error)
+        left = [step.move for step in self._waiting if step.move.state == MoveState.WAITING]
+        rest = left, list(self._stays), held
+        self._journal.state.end(state, why, *rest)
         try:
-            self._journal.write("end", state=state, why=why)
+            self._journal.save()
         except JournalUnusable as error:
-            state, why = Ending.STOPPED, why or str(error)
-        left = [step for step in self._waiting if step.state == MoveState.WAITING]
-        report = RunReport.of(kind, state, self._journal, left)
-        report.why, report.stays, report.held_in_placement = why or None, list(self._stays), held
-        return report
-
-    @property
-    def _moved(self) -> int:
-        return sum(step.state == MoveState.MOVED for step in self._journal.history.steps.values())
+            self._journal.state.end(Ending.STOPPED, why or str(error), *rest)
+        return self._journal.state
 
     # -- before the first move -------------------------------------------------------------------------------
 
@@ -143,10 +145,11 @@ class Runner:
     def _disable(self, services: Sequence[NovaService], reason: str) -> None:
         for service in services:
             if not service.enabled:
-                if service.reason != self._journal.history.disabled.get(service.host):
+                if service.reason != self._journal.state.disabled.get(service.host):
                     self._display.line(f"{service.host} is disabled already: {service.reason or 'no reason'}")
                 continue
-            self._journal.write("disable", host=service.host, reason=reason)
+            self._journal.state.disabled[service.host] = reason
+            self._journal.save()
             try:
                 self._nova.disable(service, reason)
             except ApiError as error:
@@ -155,14 +158,12 @@ class Runner:
 
     def _finish_open(self) -> bool:
         """Follow the moves of an earlier run to their end; return whether there were moves of one."""
-        history = self._journal.history
-        if not history.steps:
+        state = self._journal.state
+        if not state.moves:
             return False
-        self._display.line(
-            f"continuing the run of {history.begun_at}: {self._moved} moved, "
-            f"{count_text(len(history.open), 'open move')}"
-        )
-        self._follow([], history.open)
+        open_ = count_text(len(state.open), "open move")
+        self._display.line(f"continuing the run of {state.begun_at}: {state.moved} moved, {open_}")
+        self._follow([], state.open)
         return True
 
     # -- moves -----------------------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class Runner:
             Halted: The operator wants it.
         """
         for _ in range(MOST_PLANS):
-            self._nodes = plan.nodes
+            self._one.nodes = plan.nodes
             steps = self._to_do(plan)
             if steps:
                 differs = self._follow(steps, [])
@@ -184,21 +185,21 @@ class Runner:
             elif not self._wait_for_busy(plan):
                 return
             self._check()
-            plan = self._planner.plan(self._moved)
+            plan = self._planner.plan(self._journal.state.moved)
         raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
 
     def _to_do(self, plan: Round) -> list[RunStep]:
         """Return the moves of a plan but those that nova refuses, and note what stays."""
         steps, self._stays = [], list(plan.stays)
+        refused = {one.instance: one for one in self._journal.state.moves if one.state == MoveState.REFUSED}
         for step in plan.steps:
-            before = self._journal.history.steps.get(step.instance)
-            if before is not None and before.state == MoveState.REFUSED:
-                step.tries, step.name = before.tries, before.name
-            if step.tries < MOST_TRIES:
-                steps.append(step)
+            move = step.move
+            if before := refused.get(move.instance):
+                move.tries, move.name = before.tries, before.name
+            if before and move.tries >= MOST_TRIES:
+                self._stays.append(Stay(move.instance, move.source, step.vm_state, before.why or ""))
             else:
-                why = before.why if before else ""
-                self._stays.append(Stay(step.instance, step.source, step.vm_state, why))
+                steps.append(step)
         self._waiting = steps
         return steps
 
@@ -223,7 +224,7 @@ class Runner:
                     return True
         return False
 
-    def _follow(self, steps: Sequence[RunStep], open_: Sequence[RunStep]) -> bool:
+    def _follow(self, steps: Sequence[RunStep], open_: Sequence[RunMove]) -> bool:
         """Begin moves in their order, and follow them and the open ones to their ends.
 
         Returns:
@@ -239,18 +240,20 @@ class Runner:
                     break
                 waiting.remove(step)
                 text, problem = self._begin(step)
-                differs = differs or bool(text) or step.state == MoveState.REFUSED
-                if step.state in OPEN:
-                    running.append(step)
-                elif step.state != MoveState.WAITING:
-                    self._show(step)
+                move = step.move
+                differs = differs or bool(text) or move.state == MoveState.REFUSED
+                if move.is_open:
+                    running.append(move)
+                elif move.state != MoveState.WAITING:
+                    self._show(move)
             self._waiting = waiting
             if running:
                 self._timing.sleep(self._limits.poll)
-            for step in list(running):
-                problem = self._look(step, running) or problem
-                differs = differs or step.state == MoveState.REFUSED
-            self._display.progress(self._moved, self._moved + len(running) + len(waiting))
+            for move in list(running):
+                problem = self._look(move, running) or problem
+                differs = differs or move.state == MoveState.REFUSED
+            moved = self._journal.state.moved
+            self._display.progress(moved, moved + len(running) + len(waiting))
         if problem:
             raise Surprise(problem)
         self._check()
@@ -266,30 +269,30 @@ class Runner:
             self._display.line(f"planning again: {text}")
         return text, ""
 
-    def _look(self, step: RunStep, running: list[RunStep]) -> str:
+    def _look(self, move: RunMove, running: list[RunMove]) -> str:
         """Look at an open move, and drop it from those that run when it has ended; return the surprise."""
-        late = self._one.is_late(step)
-        self._one.look(step)
-        if step.state not in OPEN:
-            running.remove(step)
-            self._show(step)
-            return f"{step.label}: {step.why}" if step.state == MoveState.FAILED else ""
+        late = self._one.is_late(move)
+        self._one.look(move)
+        if not move.is_open:
+            running.remove(move)
+            self._show(move)
+            return f"{move.label}: {move.why}" if move.state == MoveState.FAILED else ""
         if late:
-            running.remove(step)
-            return f"{step.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
+            running.remove(move)
+            return f"{move.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
         return ""
 
-    def _next(self, waiting: Sequence[RunStep], running: Sequence[RunStep]) -> RunStep | None:
+    def _next(self, waiting: Sequence[RunStep], running: Sequence[RunMove]) -> RunStep | None:
         """Return the next move that may begin now; None if one has to end first."""
         if len(running) >= self._limits.parallel:
             return None
-        hosts = Counter(host for step in running for host in (step.source, step.target))
-        unfinished = {step.instance for step in running}
+        hosts = Counter(host for move in running for host in (move.source, move.to))
+        unfinished = {move.instance for move in running}
         for step in waiting:
-            free = max(hosts[step.source], hosts[step.target]) < self._limits.per_host
+            free = max(hosts[step.move.source], hosts[step.move.to]) < self._limits.per_host
             if free and unfinished.isdisjoint(step.after):
                 return step
-            unfinished.add(step.instance)
+            unfinished.add(step.move.instance)
         return None
 
     def _is_halted(self) -> bool:
@@ -312,15 +315,14 @@ class Runner:
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
-    def _show(self, step: RunStep) -> None:
-        way = f"{step.source} -> {step.target}, {step.way}"
-        if step.state == MoveState.MOVED:
-            seconds = step.ended_at - step.requested_at
-            self._display.line(f"moved {step.label}: {way}, {seconds:.0f} s")
-        elif step.state == MoveState.GONE:
-            self._display.line(f"left out {step.label}: {step.why}")
+    def _show(self, move: RunMove) -> None:
+        way = f"{move.source} -> {move.to}, {move.way}"
+        if move.state == MoveState.MOVED:
+            self._display.line(f"moved {move.label}: {way}, {move.seconds:.0f} s")
+        elif move.state == MoveState.GONE:
+            self._display.line(f"left out {move.label}: {move.why}")
         else:
-            self._display.line(f"{step.state} {step.label}: {way}: {step.why}")
+            self._display.line(f"{move.state} {move.label}: {way}: {move.why}")
 
     def _held(self, hosts: Sequence[str]) -> dict[str, list[str]]:
         """Return what holds something of the hosts in Placement, once that changes no more."""
@@ -329,7 +331,7 @@ class Runner:
         while True:
             found = {
                 host: sorted(
-                    self._reader.read(self._placement.consumers_of, self._nodes.get(host, ())) - stay
+                    self._reader.read(self._placement.consumers_of, self._one.nodes.get(host, ())) - stay
                 )
                 for host in hosts
             }

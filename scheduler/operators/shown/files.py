@@ -16,10 +16,13 @@ import sqlalchemy as sa
 from scheduler.version import version
 
 
-def write(path: str | Path, text: str, mode: int = 0o600) -> None:
+def write(path: str | Path, text: str, mode: int = 0o600, *, durable: bool = False) -> None:
     """Write a text to a new file with a name that nobody can guess.
 
     It takes the place of a file of that name; links and devices are left alone.
+
+    Args:
+        durable: Return only when file and name are on disk.
 
     Raises:
         OSError: It cannot be written.
@@ -33,10 +36,19 @@ def write(path: str | Path, text: str, mode: int = 0o600) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as written:
             written.write(text)
             os.fchmod(written.fileno(), mode)
+            if durable:
+                written.flush()
+                os.fsync(written.fileno())
         new.replace(file)
     except BaseException:
         new.unlink()
         raise
+    if durable:
+        directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 class Measured(NamedTuple):

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field, replace
 
-from scheduler.operators.run.journal import RunStep
+from scheduler.operators.run.journal import RunMove, Stay
 from scheduler.operators.run.nova_api import Action, NovaServer, NovaService, Refused, Unanswered
 from scheduler.operators.run.one_move import Clocks, RunLimits
-from scheduler.operators.run.plans import Round, Stay
+from scheduler.operators.run.plans import Round, RunStep
 
 #: Seconds that a move takes, and a confirmation.
 MOVE, CONFIRM = 10.0, 4.0
@@ -249,10 +249,8 @@ class FakeCloud:
                     busy.append(server.uuid)
                 continue
             free[target] -= 1
-            nodes = [f"node-{server.host}"], [f"node-{target}"]
-            steps.append(
-                RunStep(server.uuid, server.host, target, way, server.vm_state, reset, nodes[0], nodes[1])
-            )
+            move = RunMove(instance=server.uuid, source=server.host, to=target, way=way)
+            steps.append(RunStep(move, server.vm_state, reset))
         machines = {name: [f"node-{name}"] for name in self.machines}
         return Round(list(self.drained), steps, stays, busy, machines)
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 import io
 import json
+import os
+import socket
 import sys
 
 import pytest
@@ -103,8 +105,10 @@ def test_a_drain_is_carried_out_with_a_line_for_each_move(run, cloud, tmp_path):
     assert (status, on(cloud, "h0")) == (0, [])
     assert "h0: done; 2 instances moved" in output
     assert len([line for line in errors.splitlines() if line.startswith("moved name-")]) == 2
-    assert (tmp_path / "state" / "berth" / "drain_h0.jsonl").exists()
-    assert cloud.nova.machines["h0"].reason.startswith("berth-plan drain --run by ")
+    assert (tmp_path / "state" / "berth" / "drain_h0.json").exists()
+    begin, _, process = cloud.nova.machines["h0"].reason.partition(", ")
+    assert begin.startswith("berth-plan drain --run by ")
+    assert process == f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def test_the_whole_is_printed_as_json(run, cloud):

@@ -12,7 +12,7 @@ from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
 
 @pytest.fixture
 def file(tmp_path):
-    return tmp_path / "state" / "drain.jsonl"
+    return tmp_path / "state" / "drain.json"
 
 
 def start(cloud, file, halted=lambda: False, lines=None, **limits):
@@ -409,7 +409,7 @@ def test_a_run_that_is_killed_at_any_call_is_continued_without_moving_anything_t
     for number in range(1, total + 1):
         cloud = make()
         cloud.crash = (number, when)
-        state = file.with_name(f"{number}.jsonl")
+        state = file.with_name(f"{number}.json")
         with dying():
             start(cloud, state)
         cloud.crash = ()
