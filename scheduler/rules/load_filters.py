@@ -8,7 +8,7 @@ from scheduler.errors import HostFilterNotFound
 from scheduler.filters import builtin
 from scheduler.filters.base import BaseFilter, HostFilter
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_filters import ForeignFilter, GuardedFilter, all_filters
+from scheduler.rules.out_of_tree_filters import ForeignFilter, all_filters, guarded
 
 #: Why filters of nova are missing: an option that is set has no default any more.
 NO_DEFAULT = "available_filters is set without nova.scheduler.filters.all_filters; give both values."
@@ -71,9 +71,9 @@ def enable(
 
 
 def instantiate(conf: cfg.ConfigOpts, cls: type[HostFilter | BaseFilter]) -> HostFilter:
-    """Return a built-in filter as it is; an operator's own one in an adapter that names it in its errors."""
+    """Return a built-in filter as it is; an operator's own one so that its errors name it."""
     if cls in (*builtin.shipped(), *builtin.past(), *builtin.added()):
         return cls(conf)
     if issubclass(cls, HostFilter):
-        return GuardedFilter(cls(conf), conf)
+        return guarded(cls(conf))
     return ForeignFilter(dotted_paths.made(cls, conf), conf)

@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from scheduler.rules import dotted_paths
-from scheduler.rules.out_of_tree_weighers import ForeignWeigher, GuardedWeigher, all_weighers
+from scheduler.rules.out_of_tree_weighers import ForeignWeigher, all_weighers, guarded
 from scheduler.weights import builtin
 from scheduler.weights.base import BaseWeigher, HostWeigher
 
@@ -39,9 +39,9 @@ def is_weigher(cls: type) -> bool:
 
 
 def instantiate(conf: cfg.ConfigOpts, cls: type[HostWeigher | BaseWeigher]) -> HostWeigher:
-    """Return a built-in weigher as it is; an operator's own one in an adapter that names it in its errors."""
+    """Return a built-in weigher as it is; an operator's own one so that its errors name it."""
     if cls in (*builtin.ALL, *builtin.ADDED):
         return cls(conf)
     if issubclass(cls, HostWeigher):
-        return GuardedWeigher(cls(conf), conf)
+        return guarded(cls(conf))
     return ForeignWeigher(dotted_paths.made(cls, conf), conf)

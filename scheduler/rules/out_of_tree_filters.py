@@ -4,12 +4,13 @@ The adapters make sure that what an operator's class raises names the class, and
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from oslo_config import cfg
 
 from scheduler.filters import builtin
-from scheduler.filters.base import BaseFilter, HostFilter, Judge
+from scheduler.filters.base import BaseFilter, HostFilter, Judge, JudgeOf
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -17,46 +18,25 @@ from scheduler.rules.dotted_paths import blamed
 from scheduler.rules.installed_nova import added_classes
 
 
-class GuardedFilter(HostFilter):
-    """A filter over all hosts at once."""
+def guarded(rule: HostFilter) -> HostFilter:
+    """Return a filter over all hosts at once whose errors name its class."""
+    guard = blamed(type(rule).__name__)
+    prepare = guard(rule.prepare)
 
-    def __init__(self, inner: HostFilter, conf: cfg.ConfigOpts) -> None:
-        super().__init__(conf)
-        self.inner = inner
-        self.RUN_ON_REBUILD = inner.RUN_ON_REBUILD
-        self.local = inner.local
-        self.needs = inner.needs
+    def prepared(request: SchedulingRequest) -> Judge | None:
+        judge = prepare(request)
+        return judge and JudgeOf(guard(_as_mask(judge.passes)), guard(judge.reason), judge.instance_uuids)
 
-    @property
-    def name(self) -> str:
-        """The name of the operator's class."""
-        return type(self.inner).__name__
-
-    def run_filter_for_index(self, index: int) -> bool:
-        """Return what the operator's class says."""
-        return self.inner.run_filter_for_index(index)
-
-    def prepare(self, request: SchedulingRequest) -> Judge | None:
-        """Return what the operator's class prepares, guarded as it is."""
-        with blamed(self.name):
-            judge = self.inner.prepare(request)
-        return judge and _GuardedJudge(self.name, judge)
+    rule.prepare = prepared  # type: ignore[method-assign]
+    return rule
 
 
-class _GuardedJudge(Judge):
-    def __init__(self, name: str, inner: Judge) -> None:
-        self._name = name
-        self._inner = inner
-        self.instance_uuids = inner.instance_uuids
-
-    def passes(self, hosts: HostView) -> np.ndarray | None:
-        with blamed(self._name):
-            verdict = self._inner.passes(hosts)
+def _as_mask(passes: Callable[[HostView], np.ndarray | None]) -> Callable[[HostView], Any]:
+    def mask(hosts: HostView) -> np.ndarray | None:
+        verdict = passes(hosts)
         return None if verdict is None else np.asarray(verdict, dtype=bool)
 
-    def reason(self, host: HostState) -> str:
-        with blamed(self._name):
-            return self._inner.reason(host)
+    return mask
 
 
 class ForeignFilter(HostFilter):

@@ -16,44 +16,24 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
 from scheduler.rules.installed_nova import added_classes
 from scheduler.weights import builtin, scores
-from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer
+from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer, ScorerOf
 
 
-class GuardedWeigher(HostWeigher):
-    """A weigher over all hosts at once."""
+def guarded(rule: HostWeigher) -> HostWeigher:
+    """Return a weigher over all hosts at once whose errors name its class."""
+    guard = blamed(type(rule).__name__)
+    prepare = guard(rule.prepare)
 
-    def __init__(self, inner: HostWeigher, conf: cfg.ConfigOpts) -> None:
-        super().__init__(conf)
-        self.inner = inner
-        self.minval, self.maxval, self.clamps = inner.minval, inner.maxval, inner.clamps
-        self.local, self.needs = inner.local, inner.needs
+    def prepared(request: SchedulingRequest) -> Scorer | None:
+        scorer = prepare(request)
+        if scorer is None:
+            return None
+        weigh = scorer.weigh
+        return ScorerOf(guard(lambda hosts: np.asarray(weigh(hosts), np.float64)), scorer.instance_uuids)
 
-    @property
-    def name(self) -> str:
-        """The name of the operator's class."""
-        return type(self.inner).__name__
-
-    def prepare(self, request: SchedulingRequest) -> Scorer | None:
-        """Return what the operator's class prepares, guarded as it is."""
-        with blamed(self.name):
-            scorer = self.inner.prepare(request)
-        return scorer and _GuardedScorer(self.name, scorer)
-
-    def multiplier(self, hosts: HostView) -> float | np.ndarray:
-        """Return what the operator's class says."""
-        with blamed(self.name):
-            return self.inner.multiplier(hosts)
-
-
-class _GuardedScorer(Scorer):
-    def __init__(self, name: str, inner: Scorer) -> None:
-        self._name = name
-        self._inner = inner
-        self.instance_uuids = inner.instance_uuids
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        with blamed(self._name):
-            return np.asarray(self._inner.weigh(hosts), dtype=np.float64)
+    rule.prepare = prepared  # type: ignore[method-assign]
+    rule.multiplier = guard(rule.multiplier)  # type: ignore[method-assign]
+    return rule
 
 
 class ForeignWeigher(HostWeigher):
