@@ -24,7 +24,7 @@ from scheduler.errors import BerthError, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex
 from scheduler.hosts.view import HostView
-from scheduler.operators.snapshot.planned_world import Places, PlannedWorld
+from scheduler.operators.snapshot.planned_world import PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.parts import make_driver
 from scheduler.placement.answer import AllocationCandidate, Usage
@@ -160,6 +160,7 @@ class PlannedCloud:
         self.conf = conf
         self.rules, driver = make_driver(conf, snapshot.hosts.mapped, rules=rules)
         self._world = PlannedWorld(snapshot, driver)
+        self.closed, self.places = self._world.closed, self._world.places
         self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
         self.explainer = FailureExplainer(
             ExplainedCloud(
@@ -175,18 +176,6 @@ class PlannedCloud:
             snapshot.mirror.known.clock,
         )
         self._undo: list[Callable[[], None]] = []
-
-    @property
-    def closed(self) -> np.ndarray:
-        return self._world.closed
-
-    @closed.setter
-    def closed(self, hosts: np.ndarray) -> None:
-        self._world.closed = hosts
-
-    @property
-    def places(self) -> Places:
-        return self._world.places
 
     # -- decisions -------------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
 """Flavors, server groups, and the requests of instances that exist, as nova's API database has them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 import sqlalchemy as sa
@@ -280,19 +280,6 @@ def _to_move(spec: Any) -> Any:
 PAGE = 20_000
 
 
-class StoredInstance(NamedTuple):
-    """A live instance on some host."""
-
-    uuid: str
-    host: str
-    node: str | None
-    vm_state: str
-    hidden: bool
-    task_state: str = ""
-    name: str = ""
-    project_id: str = ""
-
-
 class AllInstances:
     """Reads instances of all cells. A cell that cannot be read raises its error."""
 
@@ -306,36 +293,17 @@ class AllInstances:
         query = sa.select(sa.func.count()).select_from(instances).where(*_LIVE)
         return sum(self._ask(cell, query)[0][0] for cell in self._cells.all)
 
-    def pages(self) -> Iterator[tuple[Cell, list[StoredInstance]]]:
-        """Yield the live instances that are on a host, with their cell."""
+    def pages(self) -> Iterator[tuple[Cell, Sequence[sa.Row]]]:
+        """Yield the live instances that are on a host, with their cell; unset states and names are ""."""
         columns = instances.c
-        names = (
-            columns.uuid,
-            columns.host,
-            columns.node,
-            columns.vm_state,
-            columns.hidden,
-            columns.task_state,
-            columns.display_name,
-            columns.project_id,
-        )
+        texts = columns.vm_state, columns.task_state, columns.display_name, columns.project_id
+        names = columns.id, columns.uuid, columns.host, columns.node, columns.hidden
+        query = sa.select(*names, *(sa.func.coalesce(each, "").label(each.name) for each in texts))
         for cell in self._cells.all:
             last = 0
-            while True:
-                query = sa.select(columns.id, *names).where(*_LIVE, columns.id > last)
-                rows = self._ask(cell, query.order_by(columns.id).limit(PAGE))
-                if not rows:
-                    break
+            while rows := self._ask(cell, _page(query, last)):
                 last = rows[-1].id
-                yield (
-                    cell,
-                    [
-                        StoredInstance(
-                            uuid, host, node, str(state), bool(hidden), task or "", name or "", project or ""
-                        )
-                        for _, uuid, host, node, state, hidden, task, name, project in rows
-                    ],
-                )
+                yield cell, rows
 
     def _ask(self, cell: Cell, query: sa.Select) -> Any:
         answer = self._calls.scatter_gather([cell], partial(self._rows, query))[cell.uuid]
@@ -349,3 +317,7 @@ class AllInstances:
 
 
 _LIVE = (instances.c.deleted == 0, instances.c.host.is_not(None))
+
+
+def _page(query: sa.Select, last: int) -> sa.Select:
+    return query.where(*_LIVE, instances.c.id > last).order_by(instances.c.id).limit(PAGE)

@@ -294,7 +294,7 @@ def _read_instances(snapshot: Snapshot) -> Instances:
             found.uuids.append(one.uuid)
             found.states.append(states.setdefault(one.vm_state, one.vm_state))
             found.tasks.append(states.setdefault(one.task_state, one.task_state))
-            found.names.append(one.name)
+            found.names.append(one.display_name)
             found.projects.append(states.setdefault(one.project_id, one.project_id))
             rows.append(row)
             visible.append(not one.hidden and one.vm_state != SOFT_DELETED)

@@ -197,7 +197,7 @@ def test_names_and_projects_are_read(nova, source):
     nova.add_instance("cmp1", vm_state="active", display_name="web", project_id="p")
     nova.add_instance("cmp2", vm_state="active", display_name=None, project_id=None)
     ((_, found),) = source.pages()
-    assert [(one.name, one.project_id) for one in found] == [("web", "p"), ("", "")]
+    assert [(one.display_name, one.project_id) for one in found] == [("web", "p"), ("", "")]
 
 
 def test_soft_deleted_and_hidden_ones_are_told(nova, source):
