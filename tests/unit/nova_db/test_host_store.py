@@ -67,6 +67,16 @@ def stores(nova):
     stores.store.stop()
 
 
+@contextlib.contextmanager
+def unreadable(nova):
+    """cell1 without its table."""
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
+    yield
+    with nova.cells[nova.cell1].begin() as connection:
+        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
+
+
 def hosts_of(table):
     return sorted(row.host for row in table.rows)
 
@@ -220,26 +230,29 @@ def test_after_an_outage_of_the_api_database_the_cells_are_read(nova, stores):
     assert hosts_of(stores.store.refresh()) == ["cmp1"]
 
 
-def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while(nova, stores):
+def test_hosts_of_a_cell_that_went_away_are_kept_for_a_while_and_the_cell_is_named_then(nova, stores):
+    def read():
+        table = stores.store.refresh()
+        return hosts_of(table), table.unread_cells
+
     nova.add_host("cmp1")
-    stores.store.refresh()
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
-    assert hosts_of(stores.store.refresh()) == ["cmp1"]
-    stores.ahead += UNREAD_MAX_AGE
-    assert hosts_of(stores.store.refresh()) == []
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
-    assert hosts_of(stores.store.refresh()) == ["cmp1"]
+    with unreadable(nova):
+        assert read() == ([], {nova.cell1})
+    assert read() == (["cmp1"], frozenset())
+    with unreadable(nova):
+        assert read() == (["cmp1"], frozenset())
+        stores.ahead += UNREAD_MAX_AGE
+        assert read() == ([], {nova.cell1})
+    assert read() == (["cmp1"], frozenset())
 
 
 def test_a_cell_that_cannot_be_read_is_reported_when_it_goes_and_when_it_is_back(nova, stores, caplog):
     caplog.set_level(logging.INFO)
-    for old, new in (("compute_nodes", "elsewhere"), ("elsewhere", "compute_nodes")):
-        with nova.cells[nova.cell1].begin() as connection:
-            connection.execute(sa.text(f"ALTER TABLE {old} RENAME TO {new}"))
+    with unreadable(nova):
         for _ in range(3):
             stores.store.refresh()
+    for _ in range(3):
+        stores.store.refresh()
     assert [message.partition(": ")[0] for message in caplog.messages] == [
         f"Cannot read the hosts of cell cell1 ({nova.cell1})",
         f"Hosts of cell cell1 ({nova.cell1}) are read again",
@@ -316,12 +329,11 @@ def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(n
 def test_hosts_are_kept_of_a_cell_that_is_disabled_or_renamed_while_it_is_away(nova, stores, changes):
     nova.add_host("cmp1")
     stores.store.refresh()
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
-    with nova.engines.api().begin() as connection:
-        connection.execute(sa.update(cell_mappings).values(**changes))
-    assert stores.cells.load()
-    table = stores.store.refresh()
+    with unreadable(nova):
+        with nova.engines.api().begin() as connection:
+            connection.execute(sa.update(cell_mappings).values(**changes))
+        assert stores.cells.load()
+        table = stores.store.refresh()
     assert (hosts_of(table), table.unread_cells) == (["cmp1"], frozenset())
     assert (nova.cell1 in table.disabled_cells) == ("disabled" in changes)
 
@@ -412,34 +424,6 @@ def test_a_stopped_store_answers_at_once(nova, stores):
     assert len(stores.store.snapshot(0)) == 0
 
 
-def test_hosts_of_a_deleted_service_are_left_out(nova, stores):
-    nova.add_host("cmp1")
-    assert len(stores.store.refresh()) == 1
-    nova.update(services, services.c.host == "cmp1", deleted=1)
-    assert len(stores.store.refresh()) == 0
-
-
-@contextlib.contextmanager
-def unreadable(nova):
-    """cell1 without its table."""
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
-    yield
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE elsewhere RENAME TO compute_nodes"))
-
-
-def test_a_table_names_the_cells_whose_hosts_it_lacks(nova, stores):
-    nova.add_host("cmp1")
-    with unreadable(nova):
-        assert stores.store.refresh().unread_cells == {nova.cell1}
-    assert stores.store.refresh().unread_cells == frozenset()
-    with unreadable(nova):
-        assert stores.store.refresh().unread_cells == frozenset()
-        stores.ahead += UNREAD_MAX_AGE + 1
-        assert stores.store.refresh().unread_cells == {nova.cell1}
-
-
 def test_without_patience_only_cells_that_cannot_be_read_are_missing(nova):
     stores = Stores(nova, unread_max_age=0.0)
     nova.add_host("cmp1")
@@ -495,26 +479,23 @@ def test_requests_share_an_attempt_to_read_a_cell_again(nova, stores, monkeypatc
 
 
 def test_how_long_ago_each_cell_was_read(nova, stores):
-    stores.store.refresh()
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
-    stores.ahead += 100.0
-    stores.store.refresh()
-    found = {each.cell.uuid: each for each in stores.reader.cell_readings()}
-    assert found.keys() == nova.cells.keys()
-    lost = found.pop(nova.cell1)
-    assert (lost.usable, lost.age >= 100.0) == (True, True)
-    assert all(each.usable and each.age < 100.0 for each in found.values())
-    stores.ahead += UNREAD_MAX_AGE
-    assert not any(each.usable for each in stores.reader.cell_readings())
+    def readings():
+        stores.store.refresh()
+        found = {each.cell.uuid: each for each in stores.reader.cell_readings()}
+        assert found.keys() == nova.cells.keys()
+        return found.pop(nova.cell1), list(found.values())
 
-
-def test_a_cell_that_was_never_read_has_no_age(nova, stores):
-    with nova.cells[nova.cell1].begin() as connection:
-        connection.execute(sa.text("ALTER TABLE compute_nodes RENAME TO elsewhere"))
-    stores.store.refresh()
-    (lost,) = [each for each in stores.reader.cell_readings() if each.cell.uuid == nova.cell1]
-    assert (lost.usable, lost.age) == (False, None)
+    with unreadable(nova):
+        never, _ = readings()
+        assert (never.usable, never.age) == (False, None)
+    readings()
+    with unreadable(nova):
+        stores.ahead += 100.0
+        lost, others = readings()
+        assert (lost.usable, lost.age >= 100.0) == (True, True)
+        assert all(each.usable and each.age < 100.0 for each in others)
+        stores.ahead += UNREAD_MAX_AGE
+        assert not any(each.usable for each in stores.reader.cell_readings())
 
 
 def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(nova, stores):

@@ -43,9 +43,16 @@ def look_up(inventory, host=None, node=None, cell_uuid=None):
     return [(place.host, place.node) for place in found]
 
 
-def test_it_refuses_options_that_cannot_work(nova):
-    nova.conf.set_override("servicegroup_driver", "mc")
-    with pytest.raises(ConfigError):
+@pytest.mark.parametrize(
+    ("option", "value", "group", "words"),
+    [
+        ("servicegroup_driver", "mc", None, "servicegroup_driver"),
+        ("connection", "odd://h/d", "database", r"\[database\]/connection"),
+    ],
+)
+def test_it_refuses_options_that_cannot_work(nova, option, value, group, words):
+    nova.conf.set_override(option, value, group)
+    with pytest.raises(ConfigError, match=words):
         HostInventory(nova.conf)
 
 
@@ -75,25 +82,15 @@ def test_it_is_ready_once_the_api_database_was_read(nova, inventory, caplog):
     assert inventory.wait_until_ready(0)
 
 
-def test_computes_that_are_too_old_are_reported_at_start(nova, inventory, caplog):
+@pytest.mark.parametrize("mentioned", [True, False])
+def test_computes_that_are_too_old_are_reported_at_start_unless_an_option_says_no(
+    nova, inventory, caplog, mentioned
+):
+    nova.conf.set_override("disable_compute_service_check_for_ffu", not mentioned, "workarounds")
     nova.add_service("cmp1", version=65)
     inventory.start()
     assert inventory.wait_until_ready(0)
-    assert "service version 65" in caplog.text
-
-
-def test_old_computes_are_not_mentioned_where_that_is_not_wanted(nova, inventory, caplog):
-    nova.conf.set_override("disable_compute_service_check_for_ffu", True, "workarounds")
-    nova.add_service("cmp1", version=65)
-    inventory.start()
-    assert inventory.wait_until_ready(0)
-    assert "service version 65" not in caplog.text
-
-
-def test_it_refuses_a_url_that_leads_nowhere(nova):
-    nova.conf.set_override("connection", "odd://h/d", "database")
-    with pytest.raises(ConfigError, match=r"\[database\]/connection"):
-        HostInventory(nova.conf)
+    assert ("service version 65" in caplog.text) is mentioned
 
 
 def test_finding_nodes(nova, inventory):
@@ -229,17 +226,38 @@ def hosts_in(inventory):
     return sorted(row.host for row in inventory.snapshot(0).rows)
 
 
-def test_a_partition_has_the_hosts_of_its_aggregates_by_name_or_uuid(nova, partition):
+@pytest.mark.parametrize(
+    ("cells", "names", "hosts"),
+    [
+        ([], ["a", "b"], ["cmp0", "cmp1", "cmp2"]),
+        (["cell2"], [], ["cmp2", "cmp4"]),
+        (["cell2"], ["b"], ["cmp2"]),
+        ([], ["absent"], []),
+    ],
+    ids=["aggregates", "a cell", "both", "no such aggregate"],
+)
+def test_a_partition_has_the_hosts_that_are_in_its_cells_and_aggregates(
+    nova, partition, caplog, cells, names, hosts
+):
+    other = nova.add_cell("cell2")
     for number in range(5):
-        nova.add_host(f"cmp{number}")
-    nova.add_aggregate("a", ["cmp0", "cmp1"])
-    nova.add_aggregate("b", ["cmp1", "cmp2"])
-    nova.add_aggregate("c", ["cmp3"])
+        nova.add_host(f"cmp{number}", cell=other if number in (2, 4) else nova.cell1)
+    for name, members in {"a": ["cmp0", "cmp1"], "b": ["cmp1", "cmp2"], "c": ["cmp3"]}.items():
+        nova.add_aggregate(name, members)
     uuids = {row.name: row.uuid for row in nova.rows(aggregates, api=True)}
-    inventory = partition(aggregates=["a", uuids["b"]])
-    assert hosts_in(inventory) == ["cmp0", "cmp1", "cmp2"]
-    assert inventory.partition.aggregates() == {uuids["a"], uuids["b"]}
+    inventory = partition(cells=cells, aggregates=[uuids["b"] if name == "b" else name for name in names])
+    assert hosts_in(inventory) == hosts
     assert inventory.partition.name == "p"
+    assert inventory.partition.aggregates() == (
+        {uuids[name] for name in names if name in uuids} if names else None
+    )
+    assert ("Aggregate absent of partition p does not exist" in caplog.text) is (names == ["absent"])
+
+
+def test_a_partition_by_cells_reads_no_other_cell(nova, partition):
+    nova.add_cell("away", reachable=False)
+    inventory = partition(cells=[nova.cell1])
+    assert [reading.cell.uuid for reading in inventory.reader.cell_readings()] == [nova.cell1]
 
 
 def test_a_host_comes_to_a_partition_with_the_cast_about_its_aggregate(nova, partition):
@@ -251,34 +269,6 @@ def test_a_host_comes_to_a_partition_with_the_cast_about_its_aggregate(nova, par
     nova.insert_api(aggregate_hosts, host="cmp1", aggregate_id=number)
     inventory.aggregate_store.begin_reading()
     assert eventually(lambda: hosts_in(inventory) == ["cmp0", "cmp1"])
-
-
-def test_a_partition_by_cells_reads_no_other_cell(nova, partition):
-    other = nova.add_cell("cell2")
-    nova.add_cell("away", reachable=False)
-    nova.add_host("cmp1")
-    nova.add_host("cmp2", cell=other)
-    inventory = partition(cells=["cell2"])
-    assert hosts_in(inventory) == ["cmp2"]
-    assert [reading.cell.name for reading in inventory.reader.cell_readings()] == ["cell2"]
-    assert inventory.partition.aggregates() is None
-
-
-def test_with_cells_and_aggregates_a_host_must_be_in_both(nova, partition):
-    other = nova.add_cell("cell2")
-    for host, cell in (("cmp1", nova.cell1), ("cmp2", other), ("cmp3", other)):
-        nova.add_host(host, cell=cell)
-    nova.add_aggregate("a", ["cmp1", "cmp2"])
-    assert hosts_in(partition(cells=[other], aggregates=["a"])) == ["cmp2"]
-
-
-def test_aggregates_that_do_not_exist_are_reported_and_have_no_hosts(nova, partition, caplog):
-    nova.add_host("cmp1")
-    nova.add_aggregate("a", ["cmp1"])
-    inventory = partition(aggregates=["absent"])
-    assert hosts_in(inventory) == []
-    assert inventory.partition.aggregates() == frozenset()
-    assert "Aggregate absent of partition p does not exist" in caplog.text
 
 
 def test_the_nodes_of_ignored_hosts_are_found_in_other_partitions_too(nova, partition):
