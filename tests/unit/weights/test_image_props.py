@@ -1,5 +1,3 @@
-import pytest
-
 from scheduler.objects import ImageMeta, ImageMetaProps
 from scheduler.weights.image_props import ImagePropertiesWeigher
 from tests.builders import make_host
@@ -23,28 +21,9 @@ def request(**properties):
     return make_request(image=ImageMeta(properties=ImageMetaProps(**wanted)))
 
 
-# spec: filters-and-weighers 3.12
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ([], [1 / 3, 1.0, 0]),
-        (["os_distro=1", "hw_machine_type=0"], [0, 1.0, 0]),
-        (["os_distro=1"], [0, 1.0, 0]),
-        (["os_distro=1", "os_distro=3"], [0, 1.0, 0]),
-    ],
-)
-def test_alike_images(setting, expected):
-    found = totals([ImagePropertiesWeigher], hosts(), request(), image_props_weight_setting=setting, **ON)
-    assert list(found.values()) == pytest.approx(expected)
-
-
 def test_switched_off_by_the_option_whatever_aggregates_say():
     placed = [host.aggregate("a", image_props_weight_multiplier="5") for host in hosts()]
     assert set(totals([ImagePropertiesWeigher], placed, request()).values()) == {0}
-
-
-def test_no_image_no_preference():
-    assert set(totals([ImagePropertiesWeigher], hosts(), make_request(), **ON).values()) == {0}
 
 
 def test_stored_texts_are_compared_as_the_types_that_images_have():
