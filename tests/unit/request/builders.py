@@ -83,13 +83,6 @@ def make_networks(*requests):
     return objects.NetworkRequestList(objects=[objects.NetworkRequest(**fields) for fields in requests])
 
 
-def make_aggregate(uuid, **metadata):
-    """An aggregate; ``trait__X`` stands for the key ``trait:X``."""
-    return SimpleNamespace(
-        uuid=uuid, metadata={key.replace("__", ":", 1): value for key, value in metadata.items()}
-    )
-
-
 class FakeNetwork:
     """Neutron as tables; remembers what it was asked."""
 

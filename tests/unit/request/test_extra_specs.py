@@ -13,25 +13,6 @@ def scan(specs):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "groups"),
-    [
-        ("resources:VCPU", "2", {"": Group({"VCPU": 2})}),
-        ("resources:VCPU", " 2 ", {"": Group({"VCPU": 2})}),
-        ("resources:VCPU", "0", {"": Group({"VCPU": 0})}),
-        ("resources:CUSTOM_X", "1", {"": Group({"CUSTOM_X": 1})}),
-        ("resources1:VGPU", "1", {"1": Group({"VGPU": 1})}),
-        ("resources_GPU-a:VGPU", "1", {"_GPU-a": Group({"VGPU": 1})}),
-        ("resources" + "s" * 64 + ":VGPU", "1", {"s" * 64: Group({"VGPU": 1})}),
-        ("trait:HW_X", "required", {"": Group(required={"HW_X"})}),
-        ("trait:HW_X", "forbidden", {"": Group(forbidden={"HW_X"})}),
-        ("trait1:any:thing", "required", {"1": Group(required={"any:thing"})}),
-    ],
-)
-def test_taken(key, value, groups):
-    assert scan({key: value}).groups == groups
-
-
-@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("resources:vcpu", "2"),
@@ -71,16 +52,6 @@ def test_a_malformed_key_still_makes_its_group():
 def test_foreign_keys_are_silently_ignored(key, caplog):
     assert scan({key: "required"}) == ResourceRequest()
     assert not caplog.records
-
-
-@pytest.mark.parametrize("policy", ["none", "isolate"])
-def test_group_policy(policy):
-    assert scan({"group_policy": policy}).group_policy == policy
-
-
-def test_both_kinds_meet_in_one_group():
-    request = scan({"resources7:VGPU": "1", "trait7:HW_X": "required", "trait7:HW_Y": "forbidden"})
-    assert request.groups == {"7": Group({"VGPU": 1}, {"HW_X"}, {"HW_Y"})}
 
 
 @given(st.dictionaries(st.text(max_size=80), st.text(max_size=20)))

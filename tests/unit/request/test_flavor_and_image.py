@@ -32,29 +32,6 @@ def test_agreed(flavor, image, expected):
         assert both.agreed("hw:x", "hw_firmware_type") == expected
 
 
-@pytest.mark.parametrize(
-    ("flavor", "image", "expected"),
-    [
-        (None, None, False),
-        ("true", None, True),
-        ("on", True, True),
-        ("junk", None, False),
-        ("junk", False, False),
-        (None, True, True),
-        (None, False, False),
-        ("true", False, CONFLICT),
-        ("false", True, CONFLICT),
-    ],
-)
-def test_agreed_flag(flavor, image, expected):
-    both = wishes(flavor, None if image is None else {"hw_pmu": image})
-    if expected is CONFLICT:
-        with pytest.raises(CONFLICT):
-            both.agreed_flag("hw:x", "hw_pmu")
-    else:
-        assert both.agreed_flag("hw:x", "hw_pmu") is expected
-
-
 def test_agreed_choice_refuses_other_words():
     with pytest.raises(errors.InvalidSetting, match="'efi'"):
         wishes("efi").agreed_choice("hw:x", "hw_firmware_type", frozenset({"uefi"}))

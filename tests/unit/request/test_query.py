@@ -22,40 +22,6 @@ def params(spec, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("specs", "disable_fallback", "count"),
-    [
-        ({}, False, 1),
-        ({"hw:cpu_policy": "shared"}, False, 1),
-        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0"}, False, 1),
-        ({"resources:PCPU": "2"}, False, 1),
-        ({"hw:cpu_policy": "dedicated"}, False, 2),
-        ({"hw:cpu_policy": "dedicated"}, True, 1),
-        # the same question twice is asked once
-        ({"hw:cpu_policy": "dedicated", "resources:PCPU": "2"}, False, 1),
-    ],
-)
-def test_how_many_queries(specs, disable_fallback, count):
-    assert len(built(make_spec(specs), make_conf(disable_fallback=disable_fallback))) == count
-
-
-@pytest.mark.parametrize(
-    ("specs", "groups", "policy"),
-    [
-        ({"resources1:VGPU": "1"}, [], None),
-        ({}, PORTS[:1], None),
-        ({}, PORTS, "none"),
-        ({"resources1:VGPU": "1"}, PORTS, "none"),
-        ({"resources1:VGPU": "1", "resources2:VGPU": "1"}, PORTS, None),
-        ({"resources1:VGPU": "1", "resources2:VGPU": "0"}, [], None),
-        ({"group_policy": "isolate"}, PORTS, "isolate"),
-        ({"group_policy": "isolate"}, [], "isolate"),
-    ],
-)
-def test_group_policy(specs, groups, policy):
-    assert params(make_spec(specs, requested_resources=groups)).get("group_policy") == policy
-
-
-@pytest.mark.parametrize(
     ("hints", "targets", "limit"),
     [
         ({}, Targets(), "7"),
@@ -71,15 +37,6 @@ def test_limit(hints, targets, limit):
     (only,) = built(make_spec(scheduler_hints=hints), make_conf(limit=7), targets)
     assert dict(only.params).get("limit") == limit
     assert only.limit == (limit and int(limit))
-
-
-def test_the_fallback_has_the_same_destination():
-    spec = make_spec(
-        {"hw:cpu_policy": "dedicated"}, requested_destination=objects.Destination(aggregates=[AGG_A])
-    )
-    for one in built(spec, targets=Targets(NODE)):
-        assert ("in_tree", NODE) in one.params
-        assert ("member_of", f"in:{AGG_A}") in one.params
 
 
 def test_the_hosts_of_a_partition_are_in_one_of_its_aggregates_besides_all_else():
@@ -106,20 +63,6 @@ def test_the_hosts_of_a_partition_are_in_one_of_its_aggregates_besides_all_else(
 )
 def test_the_aggregates_of_a_partition_are_left_out(specs, targets):
     assert "member_of" not in params(make_spec(specs), targets=targets)
-
-
-def test_a_destination_without_other_wishes_is_kept():
-    spec = make_spec(
-        {"resources1:VCPU": "1", "resources1:MEMORY_MB": "1", "resources1:DISK_GB": "1"},
-        requested_destination=objects.Destination(forbidden_aggregates={AGG_C}),
-    )
-    assert params(spec)["member_of"] == f"!in:{AGG_C}"
-    assert params(spec)["resources"] == ""
-
-
-def test_a_request_for_nothing_is_still_a_query():
-    spec = make_spec({"resources:VCPU": "0", "resources:MEMORY_MB": "0"}, is_bfv=True)
-    assert params(spec) == {"limit": "1000"}
 
 
 def test_null_image_hints_and_groups():

@@ -2,7 +2,6 @@ import pytest
 
 from scheduler.request.prefilters import host_traits
 from tests.unit.request.builders import (
-    forbidden,
     make_group,
     make_level_params,
     make_pci_requests,
@@ -14,21 +13,6 @@ from tests.unit.request.builders import (
 OWNER = "OWNER_NOVA"
 ID = "d0000000-0000-0000-0000-00000000000d"
 ALIAS = {"alias_name": "gpu", "request_id": ID}
-
-
-def test_compute_status_filter():
-    spec = make_spec()
-    assert host_traits.compute_status_filter(spec, None, make_services()) is True
-    assert (required(spec), forbidden(spec)) == (set(), {"COMPUTE_STATUS_DISABLED"})
-
-
-def test_earlier_traits_are_kept():
-    params = make_level_params(root_required={"A"}, root_forbidden={"B"})
-    spec = make_spec(request_level_params=params)
-    host_traits.compute_status_filter(spec, None, make_services())
-    host_traits.owner_nova_filter(spec, None, make_services())
-    assert required(spec) == {"A", OWNER}
-    assert forbidden(spec) == {"B", "COMPUTE_STATUS_DISABLED"}
 
 
 @pytest.mark.parametrize(
@@ -58,34 +42,3 @@ def test_owner_required_already_needs_no_look_up():
     services = make_services(version=None)  # comparing it would fail
     assert host_traits.owner_nova_filter(spec, None, services) is True
     assert spec.requested_resources[0].required_traits == set()
-
-
-@pytest.mark.parametrize(
-    ("requester", "pci_request", "traits"),
-    [
-        (f"{ID}-0", ALIAS, {"T", OWNER}),
-        (f"{ID}-12", ALIAS, {"T", OWNER}),
-        (ID, ALIAS, {"T"}),
-        (f"{ID}-0-1", ALIAS, {"T"}),
-        ("device_profile_0", ALIAS, {"T"}),
-        (None, ALIAS, {"T"}),
-        (f"{ID}-0", {"alias_name": None, "request_id": ID}, {"T"}),
-        (f"{ID}-0", {"request_id": ID}, {"T"}),
-        ("-0", {"alias_name": "gpu", "request_id": None}, {"T"}),
-        ("x-0", {"alias_name": "gpu"}, {"T"}),
-    ],
-)
-def test_owner_of_pci_groups(requester, pci_request, traits):
-    spec = make_spec(
-        pci_requests=make_pci_requests(pci_request),
-        requested_resources=[make_group(requester, {"A": 1}, "T")],
-    )
-    host_traits.owner_nova_filter(spec, None, make_services())
-    assert spec.requested_resources[0].required_traits == traits
-
-
-@pytest.mark.parametrize("fields", [{"pci_requests": None}, {"requested_resources": None}])
-def test_owner_without_pci_requests_or_groups(fields):
-    spec = make_spec(**fields)
-    assert host_traits.owner_nova_filter(spec, None, make_services()) is True
-    assert required(spec) == {OWNER}

@@ -13,20 +13,11 @@ from tests.unit.request.builders import (
 )
 
 ROUTED = "query_placement_for_routed_network_aggregates"
-NETWORK_N, NETWORK_M, NOTHING = {"network_id": "N"}, {"network_id": "M"}, {}
 PORT = {"port_id": "P"}
 DOWN = errors.NetworkError("down")
 
-NEUTRON = {
-    "ports": {
-        "P": {"fixed_ips": [{"subnet_id": "S"}, {"subnet_id": "other"}], "network_id": "N"},
-        "P-unaddressed": {"fixed_ips": [], "network_id": "N"},
-        "P-flat": {"fixed_ips": [{"subnet_id": "flat"}], "network_id": "flat"},
-    },
-    "networks": {"N": ["seg1", "seg2"], "M": ["seg3"], "bare": ["seg1", "lost"], "down": DOWN},
-    "subnets": {"S": "seg1", "bare": "lost", "down": DOWN},
-}
-SEGMENTS = {"seg1": ["a1"], "seg2": ["a2"], "seg3": ["a3"]}
+NEUTRON = {"networks": {"bare": ["seg1", "lost"], "down": DOWN}}
+SEGMENTS = {"seg1": ["a1"]}
 
 
 def run_routed(spec, *switches, neutron=NEUTRON):
@@ -34,27 +25,6 @@ def run_routed(spec, *switches, neutron=NEUTRON):
         make_conf(*switches), network=FakeNetwork(**neutron), provider_aggregates=SEGMENTS
     )
     return networks.routed_networks_filter(spec, None, services)
-
-
-@pytest.mark.parametrize(
-    ("requested", "aggregates"),
-    [
-        ([], None),
-        ([NETWORK_N], ["a1,a2"]),
-        ([NETWORK_N, NETWORK_M], ["a1,a2", "a3"]),
-        ([PORT], ["a1"]),
-        ([{"port_id": "P-unaddressed"}], ["a1,a2"]),
-        ([{"port_id": "P-flat"}], None),
-        ([{"network_id": "flat"}], None),
-        ([{"network_id": "none"}], None),
-        ([NOTHING], None),
-        ([NETWORK_M, NOTHING], ["a3"]),
-    ],
-)
-def test_routed_networks_filter(requested, aggregates):
-    spec = make_spec(requested_networks=make_networks(*requested))
-    assert run_routed(spec, ROUTED) is True
-    assert spec.requested_destination.aggregates == aggregates
 
 
 @pytest.mark.parametrize(
@@ -87,16 +57,6 @@ def test_routed_port_that_cannot_be_read():
         run_routed(spec, ROUTED, neutron={"ports": {"P": errors.PortNotFound("P")}})
 
 
-@pytest.mark.parametrize(
-    ("switches", "fields", "word"),
-    [((), {"requested_networks": make_networks(NETWORK_N)}, False), ((ROUTED,), {}, True)],
-)
-def test_routed_networks_untouched(switches, fields, word):
-    spec = make_spec(**fields)
-    assert run_routed(spec, *switches) is word
-    assert spec.requested_destination is None
-
-
 def pci(remote_managed, **fields):
     spec = {"physical_network": None}
     if remote_managed is not None:
@@ -109,7 +69,7 @@ NO_PCI = make_pci_requests()
 TOLD = [
     ("field unset", {}, False),
     ("no networks", {"requested_networks": make_networks()}, False),
-    ("network only", {"requested_networks": make_networks(NETWORK_N)}, False),
+    ("network only", {"requested_networks": make_networks({"network_id": "N"})}, False),
     ("ordinary port", {"requested_networks": make_networks(PORT), "pci_requests": NO_PCI}, False),
     ("SR-IOV port", {"requested_networks": make_networks(PORT), "pci_requests": pci("False")}, False),
     ("remote-managed", {"requested_networks": make_networks(PORT), "pci_requests": pci("True")}, True),

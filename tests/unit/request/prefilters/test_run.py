@@ -4,7 +4,14 @@ import pytest
 
 from scheduler import errors, objects
 from scheduler.request import prefilters
-from tests.unit.request.builders import SWITCHES, make_conf, make_flavor, make_services, make_spec
+from tests.unit.request.builders import (
+    SWITCHES,
+    make_conf,
+    make_flavor,
+    make_networks,
+    make_services,
+    make_spec,
+)
 
 NAMES = [
     "require_tenant_aggregate",
@@ -28,20 +35,47 @@ def test_order():
     assert [prefilter.__name__ for prefilter in prefilters.PREFILTERS] == NAMES
 
 
-def test_those_with_a_word_in_it_are_logged(caplog):
+ALWAYS = {
+    *("compute_status_filter", "accelerators_filter", "packed_virtqueue_filter"),
+    *("remote_managed_ports_filter", "owner_nova_filter"),
+}
+TPM = {"hw:tpm_version": "2.0"}
+BY_REQUEST = {
+    "nothing": ((), {}, set()),
+    "a project": (("limit_tenants_to_placement_aggregate",), {}, {"require_tenant_aggregate"}),
+    "a zone": ((), {"availability_zone": "z"}, {"map_az_to_placement_aggregate"}),
+    "an empty zone": ((), {"availability_zone": ""}, set()),
+    "a disk format": (
+        ("query_placement_for_image_type_support",),
+        {"disk_format": "raw"},
+        {"require_image_type_support"},
+    ),
+    "aggregates with traits": (("enable_isolated_aggregate_filtering",), {}, {"isolate_aggregates"}),
+    "properties": (
+        ("image_metadata_prefilter",),
+        {"image": {"hw_disk_bus": "sata"}},
+        {"transform_image_metadata"},
+    ),
+    "networks": (
+        ("query_placement_for_routed_network_aggregates",),
+        {"requested_networks": make_networks({"network_id": "flat"})},
+        {"routed_networks_filter"},
+    ),
+    "no networks": (("query_placement_for_routed_network_aggregates",), {}, {"routed_networks_filter"}),
+    "encryption": ((), {"image": {"hw_ephemeral_encryption": True}}, {"ephemeral_encryption_filter"}),
+    "sound": ((), {"image": {"hw_sound_model": "virtio"}}, {"virtio_sound_filter"}),
+    "another sound": ((), {"image": {"hw_sound_model": "ich9"}}, set()),
+    "a TPM": ((), {"extra_specs": TPM}, {"tpm_secret_security_filter"}),
+}
+
+
+@pytest.mark.parametrize(("switches", "fields", "more"), BY_REQUEST.values(), ids=BY_REQUEST)
+def test_those_that_concern_the_request_are_logged(caplog, switches, fields, more):
     caplog.set_level(logging.DEBUG)
-    prefilters.run(make_spec(), None, make_services())
+    prefilters.run(make_spec(**fields), None, make_services(make_conf(*switches)))
     logged = [record.getMessage() for record in caplog.records if record.levelno == logging.DEBUG]
-    assert logged == [
-        f"Request filter '{name}' took 0.0 seconds"
-        for name in (
-            "compute_status_filter",
-            "accelerators_filter",
-            "packed_virtqueue_filter",
-            "remote_managed_ports_filter",
-            "owner_nova_filter",
-        )
-    ]
+    expected = [name for name in NAMES if name in ALWAYS | more]
+    assert logged == [f"Request filter '{name}' took 0.0 seconds" for name in expected]
 
 
 def test_a_bare_request_passes_all_of_them():
