@@ -3,6 +3,7 @@
 Field names, versions and defaults are nova's (spec: wire-and-config 2, 3). One module has the classes of one
 subject; all of them are exported here: ``objects.RequestSpec``, ``objects.hydrate(primitive)``.
 """
+# ruff: noqa: F401 - exported
 
 from scheduler.objects.aggregate import Aggregate, AggregateList
 from scheduler.objects.base import (
@@ -43,43 +44,3 @@ from scheduler.objects.request_spec import (
     RequestSpec,
 )
 from scheduler.objects.selection import Selection
-
-__all__ = [
-    "Aggregate",
-    "AggregateList",
-    "CellMapping",
-    "ComputeNode",
-    "ComputeNodeList",
-    "Destination",
-    "Flavor",
-    "ImageMeta",
-    "ImageMetaProps",
-    "IncompatibleObjectVersion",
-    "Instance",
-    "InstanceGroup",
-    "InstanceList",
-    "InstanceNUMACell",
-    "InstanceNUMATopology",
-    "InstancePCIRequest",
-    "InstancePCIRequests",
-    "InvalidField",
-    "MissingField",
-    "NUMATopologyLimits",
-    "NetworkMetadata",
-    "NetworkRequest",
-    "NetworkRequestList",
-    "RequestGroup",
-    "RequestLevelParams",
-    "RequestSpec",
-    "SchedulerLimits",
-    "SchedulerRetries",
-    "SecurityGroup",
-    "SecurityGroupList",
-    "Selection",
-    "UnsupportedObjectError",
-    "VirtCPUTopology",
-    "WireList",
-    "WireObject",
-    "hydrate",
-    "is_envelope",
-]

@@ -1,11 +1,10 @@
 """Field types of the wire objects, and short constructors for them.
 
-``from_primitive`` of each type converts JSON into the value that an assignment would store, so that
-``scheduler.objects.base`` does not coerce it a second time (spec: wire-and-config 2.4).
+Fields convert JSON into the value that an assignment would store, so that ``scheduler.objects.base`` does not
+coerce it a second time (spec: wire-and-config 2.4). They use ``decode`` of their type, or else ``coerce``.
 """
 
 import datetime as dt
-from typing import Any
 import uuid as uuidlib
 
 from oslo_utils import strutils, timeutils
@@ -14,32 +13,17 @@ from oslo_versionedobjects import fields as ovo
 UNSET = ovo.UnspecifiedDefault
 
 
-class _OnePass:
-    """Coerces values from the wire exactly as assigned values."""
-
-    def from_primitive(self: Any, obj, attr, value):
-        return self.coerce(obj, attr, value)
-
-
-class Integer(_OnePass, ovo.Integer):
+class Integer(ovo.Integer):
     def coerce(self, obj, attr, value):
         return value if type(value) is int else int(value)
 
 
-class Float(_OnePass, ovo.Float):
-    pass
-
-
-class Boolean(_OnePass, ovo.Boolean):
-    pass
-
-
-class FlexibleBoolean(_OnePass, ovo.Boolean):
+class FlexibleBoolean(ovo.Boolean):
     def coerce(self, obj, attr, value):
         return value if type(value) is bool else strutils.bool_from_string(value)
 
 
-class String(_OnePass, ovo.String):
+class String(ovo.String):
     def coerce(self, obj, attr, value):
         return value if type(value) is str else super().coerce(obj, attr, value)
 
@@ -56,14 +40,6 @@ class UUID(String):
 
     def coerce(self, obj, attr, value):
         return super().coerce(obj, attr, str(value) if isinstance(value, uuidlib.UUID) else value)
-
-
-class VersionPredicate(_OnePass, ovo.VersionPredicate):
-    pass
-
-
-class IPAddress(_OnePass, ovo.IPAddress):
-    pass
 
 
 class Enum(String):
@@ -88,7 +64,7 @@ class Enum(String):
         return self.aliases.get(value, value)
 
 
-class DateTime(_OnePass, ovo.DateTime):
+class DateTime(ovo.DateTime):
     """An aware time; text without a zone is UTC. Written with seconds only."""
 
     def __init__(self):
@@ -109,35 +85,31 @@ def _parse_time(text):
         return timeutils.parse_isotime(text)
 
 
-class Raw(_OnePass, ovo.FieldType):
-    """JSON that is not converted, for large values that few rules read."""
-
-
-class List(_OnePass, ovo.List):
-    def from_primitive(self, obj, attr, value):
+class List(ovo.List):
+    def decode(self, obj, attr, value):
         _require(value, (list, tuple), attr, "list")
-        decode = self._element_type.from_primitive
-        return [decode(obj, attr, item) for item in value]
+        decoded = self._element_type.from_primitive
+        return [decoded(obj, attr, item) for item in value]
 
 
-class Set(_OnePass, ovo.Set):
-    def from_primitive(self, obj, attr, value):
+class Set(ovo.Set):
+    def decode(self, obj, attr, value):
         _require(value, (list, tuple, set), attr, "list")
-        decode = self._element_type.from_primitive
-        return {decode(obj, attr, item) for item in value}
+        decoded = self._element_type.from_primitive
+        return {decoded(obj, attr, item) for item in value}
 
 
-class Dict(_OnePass, ovo.Dict):
-    def from_primitive(self, obj, attr, value):
+class Dict(ovo.Dict):
+    def decode(self, obj, attr, value):
         _require(value, dict, attr, "dict")
-        decode = self._element_type.from_primitive
-        return {key: decode(obj, attr, item) for key, item in value.items()}
+        decoded = self._element_type.from_primitive
+        return {key: decoded(obj, attr, item) for key, item in value.items()}
 
 
 class Object(ovo.Object):
     """One nested object of the class called ``obj_name``."""
 
-    def from_primitive(self, obj, attr, value):
+    def decode(self, obj, attr, value):
         if isinstance(value, dict):
             value = obj.obj_from_primitive(value, obj.obj_context)
         return self.coerce(obj, attr, value)
@@ -146,10 +118,12 @@ class Object(ovo.Object):
 class Field(ovo.Field):
     """A type with its nullability and default. Null on the wire reads as the default, if there is one."""
 
+    def __init__(self, kind, **options):
+        super().__init__(kind, **options)
+        self._decode = getattr(kind, "decode", kind.coerce)
+
     def from_primitive(self, obj, attr, value):
-        if value is None:
-            return self._null(obj, attr)
-        return self._type.from_primitive(obj, attr, value)
+        return self._null(obj, attr) if value is None else self._decode(obj, attr, value)
 
 
 def _require(value, kinds, attr, name):
@@ -165,16 +139,16 @@ def _constructor(kind):
 
 
 integer = _constructor(Integer)
-number = _constructor(Float)
-boolean = _constructor(Boolean)
+number = _constructor(ovo.Float)
+boolean = _constructor(ovo.Boolean)
 flexible_boolean = _constructor(FlexibleBoolean)
 text = _constructor(String)
 secret = _constructor(Secret)
 uuid = _constructor(UUID)
-address = _constructor(IPAddress)
+address = _constructor(ovo.IPAddress)
 moment = _constructor(DateTime)
-version_predicate = _constructor(VersionPredicate)
-raw = _constructor(Raw)
+version_predicate = _constructor(ovo.VersionPredicate)
+raw = _constructor(ovo.FieldType)  # JSON that is not converted, for large values that few rules read
 
 
 def word(values, aliases=None, *, nullable=False, default=UNSET):
@@ -187,22 +161,16 @@ def nested(name, *, nullable=False, default=UNSET):
     return Field(Object(name), nullable=nullable, default=default)
 
 
-def list_of(field, *, nullable=False, default=UNSET):
-    """Return a field that holds a list of what ``field`` describes."""
-    return Field(_compound(List, field), nullable=nullable, default=default)
+def _container(kind):
+    def build(field, *, nullable=False, default=UNSET):
+        container = kind(ovo.FieldType())
+        container._element_type = field  # noqa: SLF001 - its own constructor cannot be given one of our fields
+        return Field(container, nullable=nullable, default=default)
+
+    return build
 
 
-def set_of(field, *, nullable=False, default=UNSET):
-    """Return a field that holds a set; on the wire it is an array in arbitrary order."""
-    return Field(_compound(Set, field), nullable=nullable, default=default)
-
-
-def dict_of(field, *, nullable=False, default=UNSET):
-    """Return a field that holds a dict with text keys."""
-    return Field(_compound(Dict, field), nullable=nullable, default=default)
-
-
-def _compound(kind, field):
-    compound = kind(Raw())
-    compound._element_type = field  # noqa: SLF001 - its own constructor cannot be given one of our fields
-    return compound
+# Of what the given field describes. A set is on the wire an array in arbitrary order, a dict has text keys.
+list_of = _container(List)
+set_of = _container(Set)
+dict_of = _container(Dict)

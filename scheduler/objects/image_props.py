@@ -33,9 +33,29 @@ SIGNATURE_KEYS = (
     "DSA ECC_SECP384R1 ECC_SECP521R1 ECC_SECT409K1 ECC_SECT409R1 ECC_SECT571K1 ECC_SECT571R1 RSA-PSS"
 )
 
-#: names that images had before the prefixes hw_, img_ and os_
 _MOST_CPUS = 1 << 16
 
+#: The properties of each type; those of few words are among the fields.
+_FLAGS = (
+    "hw_boot_menu hw_ephemeral_encryption hw_firmware_stateless hw_ipxe_boot hw_locked_memory "
+    "hw_mem_encryption hw_pmu hw_qemu_guest_agent hw_time_hpet hw_vif_multiqueue_enabled "
+    "hw_virtio_packed_ring img_bdm_v2 img_bittorrent img_cache_in_nova img_hide_hypervisor_id "
+    "img_linked_clone img_use_agent os_require_quiesce os_skip_agent_inject_files_at_boot "
+    "os_skip_agent_inject_ssh"
+)
+_NUMBERS = (
+    "hw_cpu_cores hw_cpu_sockets hw_cpu_max_cores hw_cpu_max_sockets hw_cpu_max_threads hw_cpu_threads "
+    "hw_device_id hw_maxphysaddr_bits hw_numa_nodes hw_redirected_usb_ports hw_serial_port_count "
+    "hw_video_ram img_compression_level img_version"
+)
+_TEXTS = (
+    "hw_auto_disk_config hw_cpu_realtime_mask hw_disk_type hw_machine_type hw_mem_page_size img_owner_id "
+    "img_root_device_name img_signature os_admin_user os_command_line os_distro"
+)
+_UUIDS = "hw_ephemeral_encryption_secret_uuid img_signature_certificate_uuid"
+_OF_BUSES = "hw_cdrom_bus hw_disk_bus hw_floppy_bus hw_rescue_bus"
+
+#: names that images had before the prefixes hw_, img_ and os_
 LEGACY_NAMES = {
     "architecture": "hw_architecture",
     "owner_id": "img_owner_id",
@@ -70,90 +90,44 @@ class ImageMetaProps(base.WireObject):
 
     VERSION = "1.44"
     fields = {
+        **dict.fromkeys(_FLAGS.split(), fields.flexible_boolean()),
+        **dict.fromkeys(_NUMBERS.split(), fields.integer()),
+        **dict.fromkeys(_TEXTS.split(), fields.text()),
+        **dict.fromkeys(_UUIDS.split(), fields.uuid()),
+        **dict.fromkeys(_OF_BUSES.split(), fields.word(BUSES)),
         "hw_architecture": fields.word(" ".join(ARCHITECTURES), ARCHITECTURE_ALIASES),
-        "hw_auto_disk_config": fields.text(),
-        "hw_boot_menu": fields.flexible_boolean(),
-        "hw_cdrom_bus": fields.word(BUSES),
-        "hw_cpu_cores": fields.integer(),
-        "hw_cpu_sockets": fields.integer(),
-        "hw_cpu_max_cores": fields.integer(),
-        "hw_cpu_max_sockets": fields.integer(),
-        "hw_cpu_max_threads": fields.integer(),
-        "hw_cpu_threads": fields.integer(),
         "hw_cpu_policy": fields.word("dedicated shared mixed"),
         "hw_cpu_thread_policy": fields.word("prefer isolate require"),
-        "hw_cpu_realtime_mask": fields.text(),
-        "hw_device_id": fields.integer(),
-        "hw_disk_bus": fields.word(BUSES),
-        "hw_disk_type": fields.text(),
         "hw_emulation_architecture": fields.word(" ".join(ARCHITECTURES), ARCHITECTURE_ALIASES),
-        "hw_ephemeral_encryption": fields.flexible_boolean(),
         "hw_ephemeral_encryption_format": fields.word("plain luks luksv2"),
-        "hw_ephemeral_encryption_secret_uuid": fields.uuid(),
-        "hw_firmware_stateless": fields.flexible_boolean(),
         "hw_firmware_type": fields.word("uefi bios"),
-        "hw_floppy_bus": fields.word(BUSES),
         "hw_input_bus": fields.word("usb virtio"),
-        "hw_ipxe_boot": fields.flexible_boolean(),
-        "hw_locked_memory": fields.flexible_boolean(),
-        "hw_machine_type": fields.text(),
-        "hw_maxphysaddr_bits": fields.integer(),
         "hw_maxphysaddr_mode": fields.word("passthrough emulate"),
-        "hw_mem_encryption": fields.flexible_boolean(),
         "hw_mem_encryption_model": fields.word("amd-sev amd-sev-es amd-sev-snp intel-tdx"),
-        "hw_mem_page_size": fields.text(),
-        "hw_numa_nodes": fields.integer(),
         "hw_numa_cpus": fields.list_of(fields.set_of(fields.integer())),
         "hw_numa_mem": fields.list_of(fields.integer()),
         "hw_pci_numa_affinity_policy": fields.word("required legacy preferred socket"),
-        "hw_pmu": fields.flexible_boolean(),
         "hw_pointer_model": fields.word("usbtablet"),
-        "hw_qemu_guest_agent": fields.flexible_boolean(),
-        "hw_redirected_usb_ports": fields.integer(),
-        "hw_rescue_bus": fields.word(BUSES),
         "hw_rescue_device": fields.word("cdrom disk floppy fs lun"),
         "hw_rng_model": fields.word("virtio"),
         "hw_scsi_model": fields.word(SCSI_MODELS, SCSI_ALIASES),
-        "hw_serial_port_count": fields.integer(),
         "hw_sound_model": fields.word("sb16 es1370 pcspk ac97 ich6 ich9 usb virtio"),
-        "hw_time_hpet": fields.flexible_boolean(),
         "hw_tpm_model": fields.word("tpm-tis tpm-crb"),
         "hw_tpm_version": fields.word("1.2 2.0"),
         "hw_usb_model": fields.word("none nec-xhci qemu-xhci"),
         "hw_video_model": fields.word("cirrus qxl vga vmvga xen virtio gop none bochs"),
-        "hw_video_ram": fields.integer(),
         "hw_vif_model": fields.word(VIF_MODELS, VIF_ALIASES),
-        "hw_vif_multiqueue_enabled": fields.flexible_boolean(),
         "hw_viommu_model": fields.word("intel smmuv3 virtio auto"),
-        "hw_virtio_packed_ring": fields.flexible_boolean(),
         "hw_vm_mode": fields.word(VM_MODES, VM_MODE_ALIASES),
         "hw_watchdog_action": fields.word("none pause poweroff reset disabled"),
-        "img_bdm_v2": fields.flexible_boolean(),
-        "img_bittorrent": fields.flexible_boolean(),
         "img_block_device_mapping": fields.list_of(fields.dict_of(fields.text(nullable=True))),
-        "img_cache_in_nova": fields.flexible_boolean(),
-        "img_compression_level": fields.integer(),
         "img_config_drive": fields.word("optional mandatory"),
-        "img_hide_hypervisor_id": fields.flexible_boolean(),
         "img_hv_requested_version": fields.version_predicate(),
         "img_hv_type": fields.word(HYPERVISORS, HYPERVISOR_ALIASES),
-        "img_linked_clone": fields.flexible_boolean(),
         "img_mappings": fields.list_of(fields.dict_of(fields.text(nullable=True))),
-        "img_owner_id": fields.text(),
-        "img_root_device_name": fields.text(),
-        "img_signature": fields.text(),
-        "img_signature_certificate_uuid": fields.uuid(),
         "img_signature_hash_method": fields.word("SHA-224 SHA-256 SHA-384 SHA-512"),
         "img_signature_key_type": fields.word(SIGNATURE_KEYS),
-        "img_use_agent": fields.flexible_boolean(),
-        "img_version": fields.integer(),
-        "os_admin_user": fields.text(),
-        "os_command_line": fields.text(),
-        "os_distro": fields.text(),
-        "os_require_quiesce": fields.flexible_boolean(),
         "os_secure_boot": fields.word("required disabled optional"),
-        "os_skip_agent_inject_files_at_boot": fields.flexible_boolean(),
-        "os_skip_agent_inject_ssh": fields.flexible_boolean(),
         "os_type": fields.word("linux windows", {}),
         "traits_required": fields.list_of(fields.text()),
     }
