@@ -12,8 +12,7 @@ from scheduler.filters import candidate_groups
 from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
-from scheduler.numa.candidates import lacks_threads, usable_candidates
-from scheduler.numa.fit import Fitter
+from scheduler.numa.fit import Fitter, usable_candidates
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
 from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, Limits, limits_from
@@ -37,11 +36,11 @@ class NUMATopologyFilter(HostFilter):
         self.fitter = _new_fitter(conf)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
-        policies = _CpuPolicies.of(request)
+        wants_threads = _wants_threads(request)
         if request.guest is None:
-            return _HasThreads(policies) if policies.want_siblings else None
+            return _HasThreads(wants_threads) if wants_threads else None
         return _FitsCells(
-            policies=policies,
+            wants_threads=wants_threads,
             fitter=self.fitter,
             guest=request.guest,
             progress=request.progress,
@@ -51,41 +50,18 @@ class NUMATopologyFilter(HostFilter):
 
 
 @dataclass(frozen=True)
-class _CpuPolicies:
-    """What flavor and image say of CPUs, as they say it.
-
-    Attributes:
-        cpu: The CPU policies of flavor and image.
-        threads: Their CPU thread policies.
-    """
-
-    cpu: tuple[str | None, ...]
-    threads: tuple[str | None, ...]
-
-    @classmethod
-    def of(cls, request: SchedulingRequest) -> "_CpuPolicies":
-        specs, image = request.extra_specs, request.image_property
-        return cls(
-            (specs.get("hw:cpu_policy"), image("hw_cpu_policy")),
-            (specs.get("hw:cpu_thread_policy"), image("hw_cpu_thread_policy")),
-        )
-
-    @property
-    def want_siblings(self) -> bool:
-        return DEDICATED in self.cpu and REQUIRE in self.threads
-
-    def reject(self, topology: HostTopology | None) -> bool:
-        return lacks_threads(topology, self.cpu, self.threads)
-
-
-@dataclass(frozen=True)
 class _HasThreads(Judge):
-    """Judges for an instance without NUMA topology, or first for one with."""
+    """Judges for an instance without NUMA topology, or first for one with; hosts without one have threads."""
 
-    policies: _CpuPolicies
+    wants_threads: bool
 
     def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.coded("numa_topology").spread(lambda topology: not self.policies.reject(topology))
+        return hosts.coded("numa_topology").spread(lambda topology: not self.lacks_threads(topology))
+
+    def lacks_threads(self, topology: HostTopology | None) -> bool:
+        if topology is None or not topology.cells:
+            return False
+        return self.wants_threads and not topology.has_threads
 
     def reason(self, host: HostState) -> str:
         return "hyperthreads required, host has none"
@@ -131,7 +107,7 @@ class _FitsCells(_HasThreads):
                 budget,
             )
             kept[group] = bool(accepted)
-            candidate_groups.keep(hosts, group, accepted.indices)
+            candidate_groups.keep(hosts, group, accepted)
             for index in group if accepted else ():
                 hosts.limits(index)["numa_topology"] = limits
         return kept
@@ -140,7 +116,7 @@ class _FitsCells(_HasThreads):
         topology = host.numa_topology
         if topology is None:
             return "instance needs NUMA, host reports none"
-        if self.policies.reject(topology.known):
+        if self.lacks_threads(topology.known):
             return super().reason(host)
         _, limits = self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio)
         pools = host.pci_stats.known if host.pci_stats else None
@@ -165,6 +141,15 @@ def fitter_of(rules: Iterable[HostFilter], conf: cfg.ConfigOpts) -> Fitter:
     """
     fitters = (rule.fitter for rule in rules if isinstance(rule, NUMATopologyFilter))
     return next(fitters, None) or _new_fitter(conf)
+
+
+def _wants_threads(request: SchedulingRequest) -> bool:
+    """Return whether flavor and image, taken together, request dedicated CPUs on thread siblings."""
+    specs, image = request.extra_specs, request.image_property
+    return DEDICATED in (specs.get("hw:cpu_policy"), image("hw_cpu_policy")) and REQUIRE in (
+        specs.get("hw:cpu_thread_policy"),
+        image("hw_cpu_thread_policy"),
+    )
 
 
 def _new_fitter(conf: cfg.ConfigOpts) -> Fitter:

@@ -38,7 +38,7 @@ class _HasDevices(Judge):
             mappings = candidate_groups.mappings(hosts, group[0])
             accepted = support.usable_candidates(pools[group[0]], self.requests, mappings)
             kept[group] = bool(accepted)
-            candidate_groups.keep(hosts, group, accepted.indices)
+            candidate_groups.keep(hosts, group, accepted)
         return kept
 
     def reason(self, host: HostState) -> str:

@@ -4,8 +4,7 @@
 - guest: the cells of a guest (wire objects -> GuestTopology)
 - cell: one guest cell on one host cell, with CPU pinning
 - search: all guest cells on all host cells, within a bounded number of steps
-- fit: a search and its result; Fitter caches results
-- candidates: the checks that NUMATopologyFilter makes
+- fit: a search and its result; Fitter caches results; the candidates that NUMATopologyFilter keeps
 - usage: charging a fitted guest to its host, and removing it
 - reasons: why a guest does not fit, in words
 """

@@ -1,14 +1,14 @@
-"""Whether a guest with a NUMA topology fits a host, and on which host cells (spec: numa-and-pci 3)."""
+"""Whether a guest with a NUMA topology fits a host, and on which cells (spec: numa-and-pci 3, 4.7, 5.1)."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from cachetools import LRUCache
 
 from scheduler.numa.guest import GuestTopology
-from scheduler.numa.reasons import FailedSearch, explain_failure
+from scheduler.numa.reasons import explain_failure
 from scheduler.numa.search import Search, SearchBudget, StepLimit, affinity, ordered_cells
 from scheduler.numa.topology import HostTopology, Limits
 from scheduler.pci.offer import Mappings, PciOffer, make_offer
@@ -32,7 +32,7 @@ class Fit:
     fitted: GuestTopology | None
     guest_after: GuestTopology | None
     problem: str = ""
-    failure: FailedSearch | None = field(default=None, compare=False)
+    failure: Search | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.fitted is not None
@@ -72,12 +72,12 @@ def fit(
         return Fit(None, guest, f"{len(guest.cells)} NUMA cells wanted, the host has {len(host.cells)}")
     cells = ordered_cells(host, guest, offer, packing=packing)
     near = affinity(host, limits)
-    search = Search(cells, guest, limits, near, offer, host.sockets, budget or SearchBudget())
+    search = Search(host, cells, guest, limits, near, offer, budget or SearchBudget())
     found = search.run()
     after = guest.with_cells(tuple(state.as_guest_cell() for state in search.states))
     if found:
         return Fit(after, after)
-    return Fit(None, after, failure=FailedSearch.of(host, guest, limits, search))
+    return Fit(None, after, failure=search)
 
 
 class Fitter:
@@ -128,3 +128,45 @@ class Fitter:
     def made(self) -> int:
         """The number of fits that were computed, not read from the cache."""
         return self._made
+
+
+def usable_candidates(
+    fitter: Fitter,
+    host: HostTopology | None,
+    guest: GuestTopology,
+    limits: Limits | None,
+    pools: PoolSet | None,
+    requests: tuple[PciRequest, ...],
+    mappings: Sequence[Mappings | None],
+    budget: SearchBudget | None = None,
+) -> list[int]:
+    """Return the allocation candidates of a host with which the guest fits on its NUMA cells.
+
+    The candidates are tried in order. A page size that one attempt made definite stays so for the next, as in
+    nova.
+
+    Args:
+        budget: The steps that the request may use on all its hosts. One budget has to be passed to all calls
+            for one request; None for the limit of one host only.
+
+    Returns:
+        Their positions in ``mappings``, in order.
+    """
+    usable, current = [], guest
+    for index, mapping in enumerate(mappings):
+        attempt = fitter.fit(host, current, limits, pools, requests, mapping, budget=budget)
+        current = _next_guest(guest, attempt.guest_after)
+        if attempt:
+            usable.append(index)
+    return usable
+
+
+def _next_guest(guest: GuestTopology, after: GuestTopology | None) -> GuestTopology:
+    """Return the guest with which the next attempt starts.
+
+    The id and the pins of a single cell do not influence it. They are left as they were, so that the next
+    attempt is found in the cache.
+    """
+    if after is None or len(guest.cells) > 1:
+        return after or guest
+    return guest.with_cells((replace(guest.cells[0], pagesize=after.cells[0].pagesize),))

@@ -4,15 +4,11 @@ The reason is computed after the search, with fresh guest cells: it says what th
 search went (spec: numa-and-pci 3.6).
 """
 
-from dataclasses import dataclass
-
 from scheduler.logs import count_text
 from scheduler.numa.cell import GuestCellState, Shortage, try_host_cell
 from scheduler.numa.guest import ANY, ISOLATE, LARGE, REQUIRE, SMALL, GuestCell, GuestTopology
 from scheduler.numa.search import Search, StepLimit
-from scheduler.numa.topology import HostCell, HostTopology, Limits
-from scheduler.pci.consumption import ChosenCells, PciRefusal
-from scheduler.pci.offer import PciOffer
+from scheduler.numa.topology import HostCell, Limits
 from scheduler.pci.support import explain_refusal
 
 MAX_CELLS_SHOWN = 4
@@ -27,50 +23,7 @@ _CUT_SHORT = {
 }
 
 
-@dataclass(frozen=True)
-class FailedSearch:
-    """A search without result, reduced to what its reason needs.
-
-    Attributes:
-        offer: The PCI devices of the host and the demands on them, if any.
-        refused_devices: The last refusal of devices, and the host cells that were chosen then.
-        far_from_networks: Whether the guest's networks refused host cells that had room.
-        cut_short: The limit that ended the search, None if it was complete.
-        steps: The number of steps that the search made.
-    """
-
-    host: HostTopology
-    guest: GuestTopology
-    limits: Limits | None
-    offer: PciOffer | None
-    refused_devices: tuple[PciRefusal, ChosenCells] | None
-    far_from_networks: bool
-    cut_short: StepLimit | None
-    steps: int
-
-    @classmethod
-    def of(
-        cls, host: HostTopology, guest: GuestTopology, limits: Limits | None, search: Search
-    ) -> "FailedSearch":
-        """Return what the reason needs of a search."""
-        return cls(
-            host,
-            guest,
-            limits,
-            search.offer,
-            search.refused_devices,
-            search.far_from_networks,
-            search.cut_short,
-            search.steps,
-        )
-
-    def shortage(self, host: HostCell, number: int) -> Shortage | None:
-        """Return what host cell ``host`` has too little of for guest cell ``number``."""
-        emulator_cpus = int(self.guest.isolated_emulator and number == 0)
-        return try_host_cell(host, GuestCellState.of(self.guest.cells[number]), self.limits, emulator_cpus)
-
-
-def explain_failure(failed: FailedSearch) -> str:
+def explain_failure(failed: Search) -> str:
     """Return one line that says why the guest does not fit."""
     if failed.refused_devices and failed.offer:
         refusal, chosen = failed.refused_devices
@@ -79,7 +32,7 @@ def explain_failure(failed: FailedSearch) -> str:
         return "no NUMA cells near all networks of the guest have room for it"
     numbers = range(len(failed.guest.cells))
     needs = [_needs(failed.guest, number) for number in numbers]
-    shortages = [[failed.shortage(host, number) for host in failed.host.cells] for number in numbers]
+    shortages = [[_shortage(failed, host, number) for host in failed.host.cells] for number in numbers]
     if len(set(needs)) == 1 and any(shortages[0]):
         return f"no {_cells(len(needs))} with {needs[0]}{_details(failed, 0, shortages[0])}"
     nowhere = next((number for number in numbers if all(shortages[number])), None)
@@ -91,6 +44,12 @@ def explain_failure(failed: FailedSearch) -> str:
             cells=count_text(len(needs), "guest cell"), steps=failed.steps
         )
     return f"each of the {len(needs)} guest cells fits a NUMA cell of the host, but not all together"
+
+
+def _shortage(failed: Search, host: HostCell, number: int) -> Shortage | None:
+    """Return what a host cell has too little of for guest cell ``number``."""
+    emulator_cpus = int(failed.guest.isolated_emulator and number == 0)
+    return try_host_cell(host, GuestCellState.of(failed.guest.cells[number]), failed.limits, emulator_cpus)
 
 
 def _cells(count: int) -> str:
@@ -123,7 +82,7 @@ def _size(kib: int) -> str:
     return f"{kib} KiB"
 
 
-def _details(failed: FailedSearch, number: int, shortages: list[Shortage | None]) -> str:
+def _details(failed: Search, number: int, shortages: list[Shortage | None]) -> str:
     """Return what each of the first host cells lacks for guest cell ``number``."""
     cell = failed.guest.cells[number]
     found = [

@@ -151,7 +151,6 @@ class Search:
         cells: The host cells, in the order in which they are tried.
         affinity: The networks of the guest, as ``affinity`` returns them.
         offer: The PCI devices of the host and the demands on them; None if it has no PCI data.
-        sockets: (cell id, socket) of each host cell.
         budget: The steps that the request has left.
         states: The guest cells as the search leaves them, successful or not.
         refused_devices: The last refusal of devices, and the host cells that were chosen then.
@@ -160,12 +159,12 @@ class Search:
         cut_short: The limit that ended the search, None if it is complete.
     """
 
+    host: HostTopology
     cells: Sequence[HostCell]
     guest: GuestTopology
     limits: Limits | None
     affinity: Affinity
     offer: PciOffer | None
-    sockets: tuple[tuple[int, int | None], ...]
     budget: SearchBudget = field(default_factory=SearchBudget)
     states: list[GuestCellState] = field(init=False)
     refused_devices: tuple[PciRefusal, ChosenCells] | None = None
@@ -184,6 +183,7 @@ class Search:
         max_steps = self.budget.steps_for_next_host
         found = self._run(max_steps)
         self.budget.spend(self.steps)
+        self._good, self._bad, self._sets = set(), set(), {}  # a search without result is kept for its reason
         return found
 
     def _run(self, max_steps: int) -> bool:
@@ -303,7 +303,7 @@ class Search:
         if self.offer is None or not self.offer.demands:
             return True
         self.steps += len(self.offer.nodes) * len(self.offer.demands) // POOLS_PER_STEP
-        cells = ChosenCells(chosen, self.sockets)
+        cells = ChosenCells(chosen, self.host.sockets)
         _, refusal = consume_devices(self.offer, cells)
         if refusal:
             self.refused_devices = refusal, cells

@@ -3,8 +3,8 @@
 spec: numa-and-pci 4.6, 4.7, 5.2, 5.3
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scheduler.pci.consumption import ChosenCells, PciRefusal, PciStep, consume_devices
 from scheduler.pci.offer import Mappings, PciOffer, make_offer
@@ -24,8 +24,6 @@ _REASONS = {
 }
 
 ANY_CELLS = ChosenCells()
-NO_CANDIDATE = "no allocation candidate is left"
-_NOT_REPORTED = "the host has not reported its PCI devices yet"
 
 
 @dataclass(frozen=True)
@@ -44,27 +42,6 @@ class AppliedRequests:
     def complete(self) -> bool:
         """Whether all requests were served."""
         return not self.reason
-
-
-@dataclass(frozen=True)
-class UsableCandidates:
-    """The allocation candidates of a host that can be used; false if there are none.
-
-    Attributes:
-        indices: Their positions in the list of candidates, in order.
-        explain: Returns why none can be used. It is called only if the reason is read.
-    """
-
-    indices: tuple[int, ...]
-    explain: Callable[[], str] = field(default=str, compare=False)
-
-    def __bool__(self) -> bool:
-        return bool(self.indices)
-
-    @property
-    def reason(self) -> str:
-        """Why no candidate can be used; empty if one can."""
-        return "" if self.indices else self.explain()
 
 
 def explain_refusal(refusal: PciRefusal, offer: PciOffer, chosen: ChosenCells) -> str:
@@ -117,16 +94,15 @@ def _consume(
 
 def usable_candidates(
     pools: PoolSet | None, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
-) -> UsableCandidates:
+) -> list[int]:
     """Return the allocation candidates of a host whose devices can serve the requests on any NUMA cells.
 
     Args:
         pools: The pools of the host; None if it has not reported yet.
+
+    Returns:
+        Their positions in ``mappings``, in order.
     """
-    if not requests:
-        return UsableCandidates(tuple(range(len(mappings))))
     if pools is None:
-        return UsableCandidates((), lambda: _NOT_REPORTED)
-    reasons = [unsupported_reason(pools, requests, mapping) for mapping in mappings]
-    usable = tuple(index for index, reason in enumerate(reasons) if not reason)
-    return UsableCandidates(usable, lambda: next(iter(reasons), NO_CANDIDATE))
+        return [] if requests else list(range(len(mappings)))
+    return [i for i, mapping in enumerate(mappings) if not unsupported_reason(pools, requests, mapping)]

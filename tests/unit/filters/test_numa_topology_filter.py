@@ -11,7 +11,6 @@ from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, limits_from
 from scheduler.numa.usage import InstanceDemand, consume_instance
 from scheduler.pci.pools import from_flat
-from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import candidate, make_conf, make_request, verdicts, why
 from tests.unit.numa.shapes import host as topology
@@ -54,13 +53,15 @@ def judge(hosts, request, **overrides):
         (11, True, PLAIN, (DEDICATED, {"hw_cpu_thread_policy": "require"}), NEVER, False, 2),
         (12, True, PLAIN, (DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}), (0, 1), True, 2),
         (13, True, PLAIN, (REQUIRE, {}), (0, 1), True, 2),
+        (14, False, None, (DEDICATED | REQUIRE, {}), NEVER, True, 2),
+        (15, False, PLAIN, ({"hw:cpu_policy": "mixed"} | REQUIRE, {}), NEVER, True, 2),
         ("no image", True, PLAIN, (None, None), (0, 1), True, 2),
     ],
 )
 def test_table(monkeypatch, row, wants, numa, policies, fits, passes, left):
     def fit(*args):
         assert fits != NEVER
-        return UsableCandidates(fits)
+        return fits
 
     monkeypatch.setattr(numa_topology_filter, "usable_candidates", fit)
     request = make_request(*policies, numa_topology=guest() if wants else None)

@@ -6,7 +6,6 @@ from scheduler import objects
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.pci import support
 from scheduler.pci.pools import PoolSet, from_flat
-from scheduler.pci.support import UsableCandidates
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import candidate, make_conf, make_request, verdicts, why
 
@@ -44,7 +43,7 @@ def judge(hosts, pci_requests):
 def test_table(monkeypatch, row, pci_requests, pools, supported, passes, left):
     def candidates(*args):
         assert supported != NEVER
-        return UsableCandidates(supported)
+        return supported
 
     monkeypatch.setattr(support, "usable_candidates", candidates)
     kept, view = judge([host(pools=pools)], pci_requests)

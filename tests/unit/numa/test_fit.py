@@ -3,7 +3,7 @@ from dataclasses import replace
 from hypothesis import given
 import pytest
 
-from scheduler.numa.fit import Fitter, fit
+from scheduler.numa.fit import Fitter, fit, usable_candidates
 from scheduler.numa.guest import GuestTopology
 from scheduler.numa.search import MAX_STEPS, MIN_STEPS, SearchBudget
 from scheduler.numa.topology import HostTopology, Limits, NumaNetworks, PagePool
@@ -269,3 +269,27 @@ def test_cached_fits_cost_no_steps():
     for _ in range(3):
         fitter.fit(crowd, wanted, bounds, budget=budget)
     assert budget.left == 1
+
+
+UNEVEN = host(host_cell(0), host_cell(1, cpus=1))
+POOLS = from_flat([{**NIC, "count": 1, "numa_node": node, "rp_uuid": f"rp{node}"} for node in (0, 1)])
+NEAR = make_request(1, [{"vendor_id": "8086"}], alias_name="nic", request_id="r", numa_policy="required")
+
+
+def test_candidates_are_usable_whose_device_is_near():
+    mappings = [{"r-0": ["rp1"]}, {"r-0": ["rp0"]}, {"": ["other"]}]
+    assert usable_candidates(Fitter(), UNEVEN, guest(pinned()), None, POOLS, (NEAR,), mappings) == [1, 2]
+    assert usable_candidates(Fitter(), UNEVEN, guest(pinned()), None, POOLS, (NEAR,), []) == []
+
+
+def test_candidates_without_bound_devices_cost_one_fit():
+    fitter, mappings = Fitter(), [{"": [name]} for name in "abc"]
+    assert usable_candidates(fitter, UNEVEN, guest(pinned()), None, POOLS, (), mappings) == [0, 1, 2]
+    assert fitter.made == 1
+
+
+def test_candidates_share_the_budget_of_the_request():
+    crowd, wanted, bounds = far_apart()
+    budget = SearchBudget(MAX_STEPS + 1)
+    assert usable_candidates(Fitter(), crowd, wanted, bounds, None, (), [{}, {}], budget) == []
+    assert budget.left == 0

@@ -62,7 +62,7 @@ def offers(draw):
 def test_search_finds_what_trying_all_arrangements_finds(topology, wanted, bounds, offer):
     if len(wanted.cells) > len(topology.cells):
         return
-    search = Search(topology.cells, wanted, bounds, affinity(topology, bounds), offer, topology.sockets)
+    search = Search(topology, topology.cells, wanted, bounds, affinity(topology, bounds), offer)
     assert (search.run(), search.states) == naive(topology, wanted, bounds, offer)
 
 
@@ -70,7 +70,7 @@ def test_search_finds_what_trying_all_arrangements_finds(topology, wanted, bound
 def test_shortcuts_give_the_same_verdict_and_host_cells(topology, wanted, bounds, offer):
     if len(wanted.cells) > len(topology.cells):
         return
-    search = Search(topology.cells, wanted, bounds, affinity(topology, bounds), offer, topology.sockets)
+    search = Search(topology, topology.cells, wanted, bounds, affinity(topology, bounds), offer)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_module, "EXHAUSTIVE", 0)
         found = search.run()
@@ -82,7 +82,7 @@ def test_shortcuts_give_the_same_verdict_and_host_cells(topology, wanted, bounds
 
 def large(cells, wanted, **changes):
     topology = host(*(host_cell(number, **changes) for number in range(cells)))
-    return Search(topology.cells, wanted, None, (), None, topology.sockets)
+    return Search(topology, topology.cells, wanted, None, (), None)
 
 
 def test_search_ends_at_the_limit_of_steps_for_one_host():

@@ -14,6 +14,9 @@ def test_unsupported_reason_is_empty_if_all_requests_can_be_served():
     assert unsupported_reason(POOLS, ()) == ""
     assert unsupported_reason(POOLS, (REQUEST, REQUEST)) == ""
     assert unsupported_reason(POOLS, (OTHER,)) == "no pool matches vendor 8086 product 154d on physnet1"
+    assert unsupported_reason(PoolSet(problem="unreadable"), (REQUEST,)) == "unreadable"
+    elsewhere = "only 0 of 1 devices free that match vendor 8086 product 154d (PCI alias nic) in the providers that Placement chose"
+    assert unsupported_reason(POOLS, (REQUEST,), {"r-0": ["c"]}) == elsewhere
 
 
 def test_applied_requests_consume_devices_until_one_is_refused():
@@ -26,33 +29,25 @@ def test_applied_requests_consume_devices_until_one_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("pools", "requests", "mappings", "indices", "reason"),
+    ("pools", "requests", "mappings", "usable"),
     [
-        (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], (1, 2), ""),
-        (POOLS, (), [{}, None], (0, 1), ""),
-        (None, (), [{}], (0,), ""),
-        (None, (REQUEST,), [{}], (), "the host has not reported its PCI devices yet"),
-        (PoolSet(), (REQUEST,), [{}], (), "no pool matches vendor 8086 product 154d (PCI alias nic)"),
-        (PoolSet(problem="unreadable"), (REQUEST,), [{}], (), "unreadable"),
-        (PoolSet(problem="unreadable"), (), [{}], (0,), ""),
-        (POOLS, (REQUEST,), [], (), "no allocation candidate is left"),
-        (
-            POOLS,
-            (REQUEST,),
-            [{"r-0": ["c"]}],
-            (),
-            "only 0 of 1 devices free that match vendor 8086 product 154d (PCI alias nic) in the providers that Placement chose",
-        ),
+        (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], [1, 2]),
+        (POOLS, (), [{}, None], [0, 1]),
+        (None, (), [{}], [0]),
+        (None, (REQUEST,), [{}], []),
+        (PoolSet(), (REQUEST,), [{}], []),
+        (PoolSet(problem="unreadable"), (REQUEST,), [{}], []),
+        (PoolSet(problem="unreadable"), (), [{}], [0]),
+        (POOLS, (REQUEST,), [], []),
     ],
 )
-def test_candidates_that_the_devices_can_serve_are_usable(pools, requests, mappings, indices, reason):
-    found = usable_candidates(pools, requests, mappings)
-    assert (found.indices, found.reason, bool(found)) == (indices, reason, bool(indices))
+def test_candidates_that_the_devices_can_serve_are_usable(pools, requests, mappings, usable):
+    assert usable_candidates(pools, requests, mappings) == usable
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_claimed_candidate_is_served_by_the_provider_it_was_accepted_for(name):
     mappings = [{"r-0": [name]}]
-    assert usable_candidates(POOLS, (REQUEST,), mappings).indices == (0,)
+    assert usable_candidates(POOLS, (REQUEST,), mappings) == [0]
     taken = apply_requests(POOLS, (REQUEST,), mappings[0]).pools
     assert not usable_candidates(taken, (REQUEST,), mappings)
