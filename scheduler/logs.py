@@ -1,8 +1,7 @@
 """Log lines that would otherwise repeat with every request or every round of a background loop.
 
-``OutageLog`` reports one thing that fails and recovers, ``OutageLogs`` several of a kind, each under its key.
-``RateLimitedLogger`` logs one warning of a kind in an interval. ``OneLineRecord`` bounds and
-cleans what users send.
+``OutageLog`` reports what fails and recovers. ``RateLimitedLogger`` logs one warning of a kind in an
+interval. ``OneLineRecord`` bounds and cleans what users send.
 """
 
 from collections.abc import Callable, Hashable
@@ -40,7 +39,10 @@ COMPARED = 100
 
 
 class OutageLog:
-    """Logs that one thing fails, and that it works again. Any thread may report."""
+    """Logs that something fails, and that it works again. Any thread may report.
+
+    Of several things of one kind each has a key; only those that fail are remembered.
+    """
 
     def __init__(
         self, log: Logger, failure: str, recovery: str, clock: Callable[[], float] = time.monotonic
@@ -48,66 +50,37 @@ class OutageLog:
         """Report to a logger.
 
         Args:
-            failure: The text that is logged as an error, followed by the cause.
-            recovery: The text that is logged as information after the first success.
+            failure: The text that is logged as an error, followed by the cause; with one ``%s`` for the key.
+            recovery: The text that is logged as information after the first success, likewise.
         """
         self._log = log
         self._failure = failure
         self._recovery = recovery
         self._clock = clock
         self._lock = threading.Lock()
-        self._due: dict[type, float] = {}
+        self._due: dict[Hashable, dict[type, float]] = {}
 
-    def report_failure(self, error: Exception) -> None:
+    def report_failure(self, error: Exception, *key: Hashable) -> None:
         """Log a failure, unless one of its class was logged within ``REMINDER_INTERVAL`` seconds."""
         with self._lock:
-            now = self._clock()
-            if now < self._due.get(type(error), now):
+            now, due = self._clock(), self._due.setdefault(key, {})
+            if now < due.get(type(error), now):
                 return
-            self._due[type(error)] = now + REMINDER_INTERVAL
-        self._log.error("%s: %s", self._failure, brief(error))
+            due[type(error)] = now + REMINDER_INTERVAL
+        self._log.error("%s: %s", _of_key(self._failure, key), brief(error))
 
-    def report_success(self) -> None:
+    def report_success(self, *key: Hashable) -> None:
         """Log the recovery, if a failure was reported since the last success. Cheap otherwise."""
-        if not self._due:
+        if key not in self._due:
             return
         with self._lock:
-            failed, self._due = self._due, {}
+            failed = self._due.pop(key, None)
         if failed:
-            self._log.info("%s", self._recovery)
+            self._log.info("%s", _of_key(self._recovery, key))
 
 
-class OutageLogs:
-    """An ``OutageLog`` for each of several things of one kind. Only those that fail are remembered."""
-
-    def __init__(
-        self, log: Logger, failure: str, recovery: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Report to a logger.
-
-        Args:
-            failure: As for ``OutageLog``, with one ``%s`` for the key.
-            recovery: As for ``OutageLog``, with one ``%s`` for the key.
-        """
-        self._log = log
-        self._failure = failure
-        self._recovery = recovery
-        self._clock = clock
-        self._outages: dict[Hashable, OutageLog] = {}
-
-    def report_failure(self, key: Hashable, error: Exception) -> None:
-        """Log a failure of ``key`` as ``OutageLog`` does."""
-        outage = self._outages.get(key)
-        if outage is None:
-            new = OutageLog(self._log, self._failure % (key,), self._recovery % (key,), self._clock)
-            outage = self._outages.setdefault(key, new)
-        outage.report_failure(error)
-
-    def report_success(self, key: Hashable) -> None:
-        """Log the recovery of ``key`` as ``OutageLog`` does."""
-        outage = self._outages.pop(key, None)
-        if outage is not None:
-            outage.report_success()
+def _of_key(text: str, key: tuple[Hashable, ...]) -> str:
+    return text % key if key else text  # names in a text without a key may have any character
 
 
 def count_text(number: int, noun: str, plural: str = "") -> str:

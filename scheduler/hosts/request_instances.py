@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -40,29 +40,19 @@ HostKey = tuple[str, str]
 """(cell uuid, service host)"""
 
 
-class InstanceSource(Protocol):
-    """Where instances are; implemented over the cells' databases."""
+class InstanceSource:
+    """Where instances are: nowhere, in a cloud without any; ``CellInstances`` reads the cells' databases."""
 
     def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
         """Return the places of each of the given instances that is on some host."""
+        return {}
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
         """Return all instances of one service host, as small objects with ``uuid``, by uuid."""
+        return {}
 
     def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
         """Return the image properties (text by name, as stored) of each instance, by place."""
-
-
-class NoInstances:
-    """An ``InstanceSource`` of a cloud without instances."""
-
-    def locate(self, uuids: Iterable[str]) -> Mapping[str, Sequence[HostKey]]:
-        return {}
-
-    def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        return {}
-
-    def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
         return {}
 
 

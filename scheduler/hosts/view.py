@@ -17,13 +17,7 @@ from scheduler.hosts.demands import TOPOLOGY
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState, claimable
 from scheduler.hosts.pending import AMOUNTS, COUNTERS, GUARDED, PendingPlacements
-from scheduler.hosts.request_instances import (
-    HostKey,
-    InstanceSource,
-    Needs,
-    NoInstances,
-    RequestInstances,
-)
+from scheduler.hosts.request_instances import HostKey, InstanceSource, Needs, RequestInstances
 from scheduler.hosts.reservations import Reservations
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
@@ -169,18 +163,13 @@ class HostView:
             lists = [()] * len(rows) if candidates is None else list(candidates)
         pending = PendingPlacements() if pending is None else pending
         reservations = Reservations(pending, table, rows, asked_at)
-        shared = _Request(table, rows, lists, instances or NoInstances(), reservations)
+        shared = _Request(table, rows, lists, instances or InstanceSource(), reservations)
         return cls(shared, ViewPositions(np.arange(len(rows))), {}, is_root=True)
 
     @property
     def table_rows(self) -> TableRows:
         """The row of the table of each host; shape (hosts,)."""
         return TableRows(self._shared.rows[self.positions])
-
-    @property
-    def root_rows(self) -> TableRows:
-        """The row of the table at each position of the root view."""
-        return self._shared.rows
 
     @property
     def table(self) -> HostTable:

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.rows import ServiceRow
 from scheduler.hosts.table import HostTable
-from scheduler.logs import OutageLogs
+from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import CellRows, CellTracker
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -90,7 +90,7 @@ class HostReader:
         self._services: dict[tuple[str, str], ServiceRow] = {}
         self._reread_lock = threading.Lock()
         self._reread_due = float("-inf")
-        self._unreadable = OutageLogs(
+        self._unreadable = OutageLog(
             LOG, "Cannot read the hosts of cell %s", "Hosts of cell %s are read again", clock
         )
 
@@ -224,7 +224,7 @@ class HostReader:
         if error is None:
             self._unreadable.report_success(cell)
         elif not isinstance(error, CellUnavailable | DBConnectionError):  # the circuit breaker reports those
-            self._unreadable.report_failure(cell, error)
+            self._unreadable.report_failure(error, cell)
 
     def _cells_of_partition(self) -> tuple[Cell, ...]:
         return tuple(cell for cell in self._cells.all if self._partition.has_cell(cell))

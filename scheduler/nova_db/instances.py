@@ -15,9 +15,9 @@ import orjson
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.hosts.request_instances import HostKey
+from scheduler.hosts.request_instances import HostKey, InstanceSource
 from scheduler.hosts.rows import Interner
-from scheduler.logs import OutageLogs
+from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.scatter_gather import CellAnswer, CellCalls
 from scheduler.nova_db.schema import (
@@ -144,8 +144,8 @@ class BoundedCache:
                 self._values.pop(key, None)
 
 
-class CellInstances:
-    """The ``InstanceSource`` of requests, over the cells' databases. Any thread may use it.
+class CellInstances(InstanceSource):
+    """Where instances are by the cells' databases. Any thread may use it.
 
     A cell that cannot be read is reported; the hosts of instances are then those of its last answer.
     """
@@ -168,7 +168,7 @@ class CellInstances:
         self._last_hosts = BoundedCache(max_located)
         self._images = BoundedCache(max_remembered)
         self._image: Interner[Image] = Interner(Image)
-        self._outages = OutageLogs(
+        self._outages = OutageLog(
             LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
         )
 
@@ -264,7 +264,7 @@ class CellInstances:
         answers = self._calls.scatter_gather(cells, read)
         for uuid, answer in answers.items():
             if answer.error:
-                self._outages.report_failure(uuid, answer.error)
+                self._outages.report_failure(answer.error, uuid)
             else:
                 self._outages.report_success(uuid)
         return answers

@@ -9,7 +9,7 @@ from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log as logging
 import sqlalchemy as sa
 
-from scheduler.logs import OutageLog, OutageLogs
+from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
@@ -39,7 +39,7 @@ class Discovery:
         self._engines = engines
         self._down_time = down_time
         self._outage = OutageLog(LOG, "Cannot discover hosts", "Hosts are discovered again")
-        self._cell_outages = OutageLogs(
+        self._cell_outages = OutageLog(
             LOG, "Cannot discover the hosts of cell %s", "Hosts of cell %s are discovered again"
         )
 
@@ -72,7 +72,7 @@ class Discovery:
                 if self._map(node.host, cell):
                     _mark(engine, node.id)
         except UNREADABLE as error:
-            self._cell_outages.report_failure(cell, error)
+            self._cell_outages.report_failure(error, cell)
         else:
             self._cell_outages.report_success(cell)
 

@@ -71,7 +71,7 @@ def messages(call):
     """Level and message of what a call logs, or makes an object log."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     receiver = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    if name in {"OutageLog", "OutageLogs"}:
+    if name == "OutageLog":
         yield "ERROR", call.args[1]
         yield "INFO", call.args[2]
     elif name == "_attempt" and len(call.args) == 2:

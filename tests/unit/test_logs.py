@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from scheduler import logs
-from scheduler.logs import OutageLog, OutageLogs, RateLimitedLogger, brief
+from scheduler.logs import OutageLog, RateLimitedLogger, brief
 
 LOG = logging.getLogger("outage")
 
@@ -76,17 +76,17 @@ def test_brief_is_the_first_line_or_the_class(error, text):
 @pytest.fixture
 def outages(clock, caplog):
     caplog.set_level(logging.INFO)
-    return OutageLogs(LOG, "Cellar %s cannot be entered", "Cellar %s is open again", clock)
+    return OutageLog(LOG, "Cellar %s cannot be entered", "Cellar %s is open again", clock)
 
 
 def test_outages_are_logged_once_for_each_key(outages, caplog):
     for _ in range(3):
         for key in ("east", "west"):
-            outages.report_failure(key, OSError("flooded"))
+            outages.report_failure(OSError("flooded"), key)
     outages.report_success("east")
     outages.report_success("east")
     outages.report_success("north")
-    outages.report_failure("east", OSError("flooded"))
+    outages.report_failure(OSError("flooded"), "east")
     assert caplog.messages == [
         "Cellar east cannot be entered: flooded",
         "Cellar west cannot be entered: flooded",
@@ -96,9 +96,9 @@ def test_outages_are_logged_once_for_each_key(outages, caplog):
 
 
 def test_an_outage_that_goes_on_is_logged_again_after_the_interval(outages, clock, caplog):
-    outages.report_failure("east", OSError("flooded"))
+    outages.report_failure(OSError("flooded"), "east")
     clock.now += logs.REMINDER_INTERVAL
-    outages.report_failure("east", OSError("flooded"))
+    outages.report_failure(OSError("flooded"), "east")
     assert len(caplog.messages) == 2
 
 

@@ -24,7 +24,7 @@ from scheduler.selection.server_groups import ServerGroups
 from scheduler.workflow.decide import Offer
 
 
-class Places:
+class Places(InstanceSource):
     """Where instances are in the plan, for rules and for server groups."""
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -37,11 +37,10 @@ class Places:
         return {uuid: [self._snapshot.place(self.rows[at])] for uuid, at in found if self.rows[at] >= 0}
 
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, Any]:
-        """Return the instances of a host as the databases have them, for classes of operators."""
+        """As the databases have them, for classes of operators."""
         return self._snapshot.hosts.instances.on_host(cell_uuid, host)
 
     def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
-        """Return the image properties of the instances on some hosts, as the databases have them."""
         return self._snapshot.hosts.instances.image_properties(places)
 
     def members_of(self, group_uuid: str) -> Sequence[str]:

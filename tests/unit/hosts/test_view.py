@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduler.hosts.host_state import instances_held
-from scheduler.hosts.request_instances import Needs, NoInstances
+from scheduler.hosts.request_instances import InstanceSource, Needs
 from scheduler.hosts.view import HostView
 from tests.builders import CELL, OTHER_CELL, Instances, make_host, make_table, make_view
 
@@ -166,7 +166,7 @@ def test_image_properties_are_read_once_a_host():
 
 
 def test_no_instances():
-    source = NoInstances()
+    source = InstanceSource()
     assert source.locate(["i"]) == source.on_host(CELL, "h") == source.image_properties([(CELL, "h")]) == {}
 
 
