@@ -113,7 +113,7 @@ class MirrorJudging:
             return None
         uuids = [row.uuid for row in self._known.table.rows]
         at = _known_rows(nodes, uuids)
-        full = set(self._mirror.full_nodes)
+        full = set(self._mirror.reader.full_nodes)
         unknown = self._known.uuids(at < 0)
         absent = [uuid for uuid in unknown if uuid not in full]
         to_read = unknown if len(unknown) <= MOST_READ else absent[:MOST_READ]
@@ -133,8 +133,8 @@ class MirrorJudging:
 
     def _note_unknown(self, unknown: np.ndarray, parts: Sequence[Part], failed: FailedConstraints) -> None:
         """Note hosts that the mirror has not: those without free memory, and those without a provider."""
-        full = self._with(self._mirror.full_nodes) & unknown
-        unread = self._with(self._mirror.unread_nodes) & unknown
+        full = self._with(self._mirror.reader.full_nodes) & unknown
+        unread = self._with(self._mirror.reader.unread_nodes) & unknown
         for part in parts:
             if part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] == "MEMORY_MB":
                 failed.add(part.constraint, full)

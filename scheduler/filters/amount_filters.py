@@ -5,6 +5,7 @@ and one for instances that take all that is free. A host that passes gets a limi
 checks again.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,10 +13,11 @@ import numpy as np
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.logs import RateLimitedLogger
+from scheduler.objects import RequestSpec
 from scheduler.request.scheduling_request import SchedulingRequest
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -49,52 +51,28 @@ class AllocationRatio:
 
 
 class _Amount(NamedTuple):
-    """The columns of memory or disk: total in ``unit`` MiB and free in MiB; the name of the limit."""
+    """Memory or disk: the columns of the total (in ``unit`` MiB), the free MiB and the allocation ratio.
+
+    ``limit`` is the name of its limit, ``wanted`` returns the MiB that a request wants.
+    """
 
     total: str
     free: str
     unit: int
+    ratio: str
     limit: str
+    wanted: Callable[[RequestSpec], int]
 
 
-RAM = _Amount("total_usable_ram_mb", "free_ram_mb", 1, "memory_mb")
-DISK = _Amount("total_usable_disk_gb", "free_disk_mb", 1024, "disk_gb")
+def _disk_mb(spec: RequestSpec) -> int:
+    wanted: int = 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
+    return wanted
 
 
-@dataclass(frozen=True)
-class _Overcommitted(Judge):
-    amount: _Amount
-    wanted: int
-    ratio: AllocationRatio
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers(self.amount.total) * self.amount.unit
-        limit = total * self.ratio.of_hosts(hosts)
-        usable = limit - (total - hosts.numbers(self.amount.free))
-        passed = (total >= self.wanted) & (usable >= self.wanted)
-        hosts.set_limits(passed, self.amount.limit, limit / self.amount.unit)
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        total = getattr(host, self.amount.total) * self.amount.unit
-        usable = total * self.ratio.of(host) - (total - getattr(host, self.amount.free))
-        if total < self.wanted:
-            return f"requested {self.wanted} MB, host has {total} MB in all"
-        return f"requested {self.wanted} MB, usable {usable:.0f} MB"
-
-
-@dataclass(frozen=True)
-class _AllOf(Judge):
-    amount: _Amount
-    wanted: int
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        passed = hosts.numbers(self.amount.free) == self.wanted
-        hosts.set_limits(passed, self.amount.limit, hosts.numbers(self.amount.total))
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        return f"requested {self.wanted} MB, free {getattr(host, self.amount.free)} MB"
+RAM = _Amount(
+    "total_usable_ram_mb", "free_ram_mb", 1, "ram_allocation_ratio", "memory_mb", lambda spec: spec.memory_mb
+)
+DISK = _Amount("total_usable_disk_gb", "free_disk_mb", 1024, "disk_allocation_ratio", "disk_gb", _disk_mb)
 
 
 class RamFilter(HostFilter):
@@ -102,15 +80,49 @@ class RamFilter(HostFilter):
 
     nova_modules = ("ram_filter",)
     removed_from_nova = True
+    amount = RAM
     by_aggregate = False
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        ratio = AllocationRatio("ram_allocation_ratio", self.by_aggregate)
-        return _Overcommitted(RAM, request.spec.memory_mb, ratio)
+        amount, wanted = self.amount, self.amount.wanted(request.spec)
+        ratio = AllocationRatio(amount.ratio, self.by_aggregate)
+
+        def passes(hosts: HostView) -> np.ndarray:
+            total = hosts.numbers(amount.total) * amount.unit
+            limit = total * ratio.of_hosts(hosts)
+            usable = limit - (total - hosts.numbers(amount.free))
+            passed = (total >= wanted) & (usable >= wanted)
+            hosts.set_limits(passed, amount.limit, limit / amount.unit)
+            return passed
+
+        def reason(host: HostState) -> str:
+            total = getattr(host, amount.total) * amount.unit
+            usable = total * ratio.of(host) - (total - getattr(host, amount.free))
+            if total < wanted:
+                return f"requested {wanted} MB, host has {total} MB in all"
+            return f"requested {wanted} MB, usable {usable:.0f} MB"
+
+        return JudgeOf(passes, reason)
 
 
 class AggregateRamFilter(RamFilter):
     """The same; aggregate metadata ``ram_allocation_ratio`` has precedence."""
+
+    by_aggregate = True
+
+
+class DiskFilter(RamFilter):
+    """Disk times ``disk_allocation_ratio`` suffices, and the instance alone does not overcommit the host.
+
+    The root disk counts even if the instance boots from a volume.
+    """
+
+    nova_modules = ("disk_filter",)
+    amount = DISK
+
+
+class AggregateDiskFilter(DiskFilter):
+    """The same; aggregate metadata ``disk_allocation_ratio`` has precedence."""
 
     by_aggregate = True
 
@@ -120,40 +132,24 @@ class ExactRamFilter(HostFilter):
 
     nova_modules = ("exact_ram_filter", "ram_filter")
     removed_from_nova = True
+    amount = RAM
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _AllOf(RAM, request.spec.memory_mb)
+        amount, wanted = self.amount, self.amount.wanted(request.spec)
+
+        def passes(hosts: HostView) -> np.ndarray:
+            passed = hosts.numbers(amount.free) == wanted
+            hosts.set_limits(passed, amount.limit, hosts.numbers(amount.total))
+            return passed
+
+        return JudgeOf(passes, lambda host: f"requested {wanted} MB, free {getattr(host, amount.free)} MB")
 
 
-class DiskFilter(HostFilter):
-    """Disk times ``disk_allocation_ratio`` suffices, and the instance alone does not overcommit the host.
-
-    The root disk counts even if the instance boots from a volume.
-    """
-
-    nova_modules = ("disk_filter",)
-    removed_from_nova = True
-    by_aggregate = False
-
-    def prepare(self, request: SchedulingRequest) -> Judge:
-        ratio = AllocationRatio("disk_allocation_ratio", self.by_aggregate)
-        return _Overcommitted(DISK, _disk_mb(request), ratio)
-
-
-class AggregateDiskFilter(DiskFilter):
-    """The same; aggregate metadata ``disk_allocation_ratio`` has precedence."""
-
-    by_aggregate = True
-
-
-class ExactDiskFilter(HostFilter):
+class ExactDiskFilter(ExactRamFilter):
     """The request is for all the free disk space, no more and no less."""
 
     nova_modules = ("disk_filter", "exact_disk_filter")
-    removed_from_nova = True
-
-    def prepare(self, request: SchedulingRequest) -> Judge:
-        return _AllOf(DISK, _disk_mb(request))
+    amount = DISK
 
 
 class CoreFilter(HostFilter):
@@ -171,30 +167,24 @@ class CoreFilter(HostFilter):
         self._warnings = RateLimitedLogger(LOG)
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        ratio = AllocationRatio("cpu_allocation_ratio", self.by_aggregate)
-        return _CoresOvercommitted(request.spec.vcpus, ratio, self._warnings)
+        wanted, ratio = request.spec.vcpus, AllocationRatio("cpu_allocation_ratio", self.by_aggregate)
 
+        def passes(hosts: HostView) -> np.ndarray:
+            total = hosts.numbers("vcpus_total")
+            unknown = total == 0
+            if unknown.any():
+                text = "Hosts that report no vCPUs and pass unchecked: %d"
+                self._warnings.warning("vcpus", text, np.count_nonzero(unknown))
+            limit = total * ratio.of_hosts(hosts)
+            hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
+            enough = limit - hosts.numbers("vcpus_used") >= wanted
+            return unknown | (enough & ((limit <= 0) | (wanted <= total)))
 
-@dataclass(frozen=True)
-class _CoresOvercommitted(Judge):
-    wanted: int
-    ratio: AllocationRatio
-    warnings: RateLimitedLogger
+        def reason(host: HostState) -> str:
+            limit = host.vcpus_total * ratio.of(host)
+            return f"requested {wanted} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers("vcpus_total")
-        unknown = total == 0
-        if unknown.any():
-            text = "Hosts that report no vCPUs and pass unchecked: %d"
-            self.warnings.warning("vcpus", text, np.count_nonzero(unknown))
-        limit = total * self.ratio.of_hosts(hosts)
-        hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
-        enough = limit - hosts.numbers("vcpus_used") >= self.wanted
-        return unknown | (enough & ((limit <= 0) | (self.wanted <= total)))
-
-    def reason(self, host: HostState) -> str:
-        limit = host.vcpus_total * self.ratio.of(host)
-        return f"requested {self.wanted} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
+        return JudgeOf(passes, reason)
 
 
 class AggregateCoreFilter(CoreFilter):
@@ -210,23 +200,14 @@ class ExactCoreFilter(HostFilter):
     removed_from_nova = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        return _AllOfCores(request.spec.vcpus)
+        wanted = request.spec.vcpus
 
+        def passes(hosts: HostView) -> np.ndarray:
+            total = hosts.numbers("vcpus_total")
+            passed = (total != 0) & (total - hosts.numbers("vcpus_used") == wanted)
+            hosts.set_limits(passed, "vcpu", total)
+            return passed
 
-@dataclass(frozen=True)
-class _AllOfCores(Judge):
-    wanted: int
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers("vcpus_total")
-        passed = (total != 0) & (total - hosts.numbers("vcpus_used") == self.wanted)
-        hosts.set_limits(passed, "vcpu", total)
-        return passed
-
-    def reason(self, host: HostState) -> str:
-        return f"requested {self.wanted} vCPUs, free {host.vcpus_total - host.vcpus_used}"
-
-
-def _disk_mb(request: SchedulingRequest) -> int:
-    spec = request.spec
-    return 1024 * (spec.root_gb + spec.ephemeral_gb) + spec.swap
+        return JudgeOf(
+            passes, lambda host: f"requested {wanted} vCPUs, free {host.vcpus_total - host.vcpus_used}"
+        )

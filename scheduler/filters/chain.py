@@ -71,11 +71,6 @@ class Step:
                 self._asked.append(self.judge.reason(hosts.host(index))[:LONGEST_REASON])
             yield row, self._asked[index]
 
-    @property
-    def known_reasons(self) -> Sequence[str]:
-        """The reasons for the first rejected hosts, as far as they were computed."""
-        return self._asked
-
     def summary(self, at_most: int, give_up: Callable[[], bool]) -> Iterator[str]:
         """Yield the most frequent causes, then the numbers of hosts with other causes and without a reason.
 

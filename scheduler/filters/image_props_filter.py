@@ -1,14 +1,13 @@
 """Hosts that can run what the image was made for (spec: filters-and-weighers 2.5)."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 import json
 from typing import Any
 
 import numpy as np
 from oslo_utils import versionutils
 
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.filters.columns import of_numbers
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
@@ -39,44 +38,34 @@ class ImagePropertiesFilter(HostFilter):
         )
         if not any(wanted):
             return None
-        version = request.image_property("img_hv_requested_version")
-        return _RunsImage(
-            wanted=wanted,
-            version=versionutils.VersionPredicate(version) if version else None,
-            version_text=version,
-            bits=request.image_property("hw_maxphysaddr_bits") or 0,
-        )
+        version_text = request.image_property("img_hv_requested_version")
+        predicate = versionutils.VersionPredicate(version_text) if version_text else None
+        bits = request.image_property("hw_maxphysaddr_bits") or 0
 
+        def passes(hosts: HostView) -> np.ndarray:
+            kept = hosts.coded("supported_instances").spread(lambda value: supports(value.value, wanted))
+            if predicate:
+                versions = of_numbers(hosts.numbers("hypervisor_version"))
+                kept &= versions.spread(lambda version: version_suits(version, predicate))
+            if bits:
+                kept &= hosts.coded("cpu_info").spread(
+                    lambda info: (address_bits(info.value) or bits) >= bits
+                )
+            return kept
 
-@dataclass(frozen=True)
-class _RunsImage(Judge):
-    wanted: Wanted
-    version: versionutils.VersionPredicate | None
-    version_text: str | None
-    bits: int
+        def reason(host: HostState) -> str:
+            triples = host.supported_instances
+            if not triples:
+                return "host advertises no supported instances"
+            if not supports(triples, wanted):
+                texts = "/".join(name or "any" for name in wanted)
+                return f"image wants {texts}, host supports {['/'.join(triple) for triple in triples]}"
+            if predicate and not version_suits(host.hypervisor_version, predicate):
+                version = versionutils.convert_version_to_str(host.hypervisor_version)
+                return f"hypervisor version {version} does not satisfy {version_text}"
+            return f"maxphysaddr bits {address_bits(json.loads(host.cpu_info))} below {bits}"
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        kept = hosts.coded("supported_instances").spread(lambda value: supports(value.value, self.wanted))
-        predicate = self.version
-        if predicate:
-            versions = of_numbers(hosts.numbers("hypervisor_version"))
-            kept &= versions.spread(lambda version: version_suits(version, predicate))
-        if self.bits:
-            infos = hosts.coded("cpu_info")
-            kept &= infos.spread(lambda info: (address_bits(info.value) or self.bits) >= self.bits)
-        return kept
-
-    def reason(self, host: HostState) -> str:
-        triples = host.supported_instances
-        if not triples:
-            return "host advertises no supported instances"
-        if not supports(triples, self.wanted):
-            texts = "/".join(name or "any" for name in self.wanted)
-            return f"image wants {texts}, host supports {['/'.join(triple) for triple in triples]}"
-        if self.version and not version_suits(host.hypervisor_version, self.version):
-            version = versionutils.convert_version_to_str(host.hypervisor_version)
-            return f"hypervisor version {version} does not satisfy {self.version_text}"
-        return f"maxphysaddr bits {address_bits(json.loads(host.cpu_info))} below {self.bits}"
+        return JudgeOf(passes, reason)
 
 
 def supports(triples: Iterable[Collection[str]], wanted: Wanted) -> bool:

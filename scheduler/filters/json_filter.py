@@ -10,7 +10,6 @@ the query for each host.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import reduce
 import json
 import operator
@@ -20,7 +19,7 @@ import numpy as np
 
 from scheduler.errors import NoValidHost, faults_of_request
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.filters.columns import of_numbers, together
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
@@ -52,28 +51,18 @@ class JsonFilter(HostFilter):
             return None
         with faults_of_request():
             query = _parsed(text)
-            return _Query(query, _checked_size(query))
+            terms = _checked_size(query)
 
+        def passes(hosts: HostView) -> np.ndarray:
+            with faults_of_request():
+                try:
+                    return verdicts(query, hosts)
+                except Uneven:
+                    if terms * len(hosts) > MOST_EVALUATIONS:
+                        raise _refused(f"{terms} terms are too many to check {len(hosts)} hosts") from None
+                    return np.array([holds_on(query, host) for host in hosts.hosts()], dtype=bool)
 
-@dataclass(frozen=True)
-class _Query(Judge):
-    query: Any
-    terms: int
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        with faults_of_request():
-            return self._verdicts(hosts)
-
-    def reason(self, host: HostState) -> str:
-        return "query is false"
-
-    def _verdicts(self, hosts: HostView) -> np.ndarray:
-        try:
-            return verdicts(self.query, hosts)
-        except Uneven:
-            if self.terms * len(hosts) > MOST_EVALUATIONS:
-                raise _refused(f"{self.terms} terms are too many to check {len(hosts)} hosts") from None
-            return np.array([holds_on(self.query, host) for host in hosts.hosts()], dtype=bool)
+        return JudgeOf(passes, lambda _host: "query is false")
 
 
 def _parsed(text: Any) -> Any:

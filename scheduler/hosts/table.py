@@ -63,11 +63,8 @@ class HostTable:
 
         Args:
             services: The services by (cell uuid, service host).
-            read_at: Monotonic seconds at which reading began.
             previous: The table whose unchanged columns are kept. Rows and services that did not change must
                 be the same objects in both tables.
-            unread_cells: Uuids of the cells that could not be read.
-            seen_since: Since when services that are alive were seen.
         """
         # Thousands of pairs that live until the end would make the garbage collector run at each reading.
         rows = tuple(rows)

@@ -5,7 +5,7 @@ exists. The user who deletes the instance, or the conductor that gives it up, ch
 for a move while the instance has a task state; computes go on with it (spec: host-state-and-cells 1.2, 1.3).
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from oslo_log import log as logging
 import sqlalchemy as sa
@@ -21,6 +21,8 @@ LOG = logging.getLogger(f"nova.{__name__}")
 
 #: The state of an instance that is built. It gets its host from the compute that builds it.
 BUILDING = "building"
+
+_MAY_COME = {InstanceState.WAITING, InstanceState.UNKNOWN}
 
 
 class InstanceStates:
@@ -42,19 +44,10 @@ class InstanceStates:
             ignored_hosts: Names of hosts that their request ignores. An instance that is still on one of them
                 and is not being moved was given up.
         """
-        wanted = list(uuids)
-        states = dict.fromkeys(wanted, InstanceState.MISSING)
-        placed: dict[str, list[str]] = {}
-        try:
-            for row in self._mappings(wanted):
-                states[row.instance_uuid] = _state_of(row)
-                if states[row.instance_uuid] is InstanceState.PLACED:
-                    placed.setdefault(row.cell, []).append(row.instance_uuid)
-        except UNREADABLE as error:
-            text = "Cannot read the state of instances (%d): %s"
-            self._warnings.warning("states", text, len(wanted), brief(error))
-            return dict.fromkeys(wanted, InstanceState.UNKNOWN)
-        return {**states, **self._states_in_cells(placed, ignored_hosts)} if placed else states
+        states, placed = self._mapped(list(uuids))
+        for uuid, row, is_read in self._in_cells(placed):
+            states[uuid] = _state_in_cell(row, ignored_hosts) if is_read else InstanceState.UNKNOWN
+        return states
 
     def on_their_way(self, hosts: Mapping[str, str]) -> set[str]:
         """Return those instances that may yet come to a host or are on it. Never raises.
@@ -64,27 +57,27 @@ class InstanceStates:
         Args:
             hosts: The service host of each instance, by its UUID.
         """
-        expected, placed = set[str](), dict[str, list[str]]()
+        states, placed = self._mapped(list(hosts))
+        coming = {uuid for uuid, state in states.items() if state in _MAY_COME}
+        for uuid, row, is_read in self._in_cells(placed):
+            if not is_read or (row is not None and _comes_to(row, hosts[uuid])):
+                coming.add(uuid)
+        return coming
+
+    def _mapped(self, uuids: list[str]) -> tuple[dict[str, InstanceState], dict[str, list[str]]]:
+        """Return the state of each instance by the API database, and by cell those that are placed."""
+        states = dict.fromkeys(uuids, InstanceState.MISSING)
+        placed: dict[str, list[str]] = {}
         try:
-            for row in self._mappings(list(hosts)):
-                state = _state_of(row)
-                if state is InstanceState.WAITING:
-                    expected.add(row.instance_uuid)
-                elif state is InstanceState.PLACED:
+            for row in self._mappings(uuids):
+                states[row.instance_uuid] = _state_of(row)
+                if states[row.instance_uuid] is InstanceState.PLACED:
                     placed.setdefault(row.cell, []).append(row.instance_uuid)
         except UNREADABLE as error:
             text = "Cannot read the state of instances (%d): %s"
-            self._warnings.warning("states", text, len(hosts), brief(error))
-            return set(hosts)
-        cells = [cell for cell in self._cells.all if cell.uuid in placed]
-        answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
-        for uuid, in_cell in placed.items():
-            answer = answers.get(uuid)
-            if answer is None or answer.error:
-                expected |= set(in_cell)
-            else:
-                expected |= {row.uuid for row in answer.value if _comes_to(row, hosts[row.uuid])}
-        return expected
+            self._warnings.warning("states", text, len(uuids), brief(error))
+            return dict.fromkeys(uuids, InstanceState.UNKNOWN), {}
+        return states, placed
 
     def _mappings(self, uuids: list[str]) -> list[sa.Row]:
         columns = instance_mappings.c
@@ -101,19 +94,15 @@ class InstanceStates:
         with self._engines.api_connection() as connection:
             return rows_with(connection, query, columns.instance_uuid, uuids)
 
-    def _states_in_cells(self, placed: Mapping[str, list[str]], ignored_hosts: Collection[str]) -> States:
-        """Return the states of instances that are in cells, by the UUID of the cell."""
+    def _in_cells(self, placed: Mapping[str, list[str]]) -> Iterator[tuple[str, sa.Row | None, bool]]:
+        """Yield each instance with its row, None if its cell has none, and whether the cell could be read."""
         cells = [cell for cell in self._cells.all if cell.uuid in placed]
         answers = self._calls.scatter_gather(cells, lambda cell: self._rows_of(cell, placed[cell.uuid]))
-        states: dict[str, InstanceState] = {}
-        for uuid, in_cell in placed.items():
-            answer = answers.get(uuid)
-            if answer is None or answer.error:
-                states |= dict.fromkeys(in_cell, InstanceState.UNKNOWN)
-                continue
-            rows = {row.uuid: row for row in answer.value}
-            states |= {each: _state_in_cell(rows.get(each), ignored_hosts) for each in in_cell}
-        return states
+        for cell_uuid, uuids in placed.items():
+            answer = answers.get(cell_uuid)
+            is_read = answer is not None and answer.error is None
+            rows = {row.uuid: row for row in answer.value} if answer and is_read else {}
+            yield from ((uuid, rows.get(uuid), is_read) for uuid in uuids)
 
     def _rows_of(self, cell: Cell, uuids: list[str]) -> list[sa.Row]:
         columns = instances.c

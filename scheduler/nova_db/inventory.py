@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -31,6 +31,7 @@ from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import OLDEST_SUPPORTED
 from scheduler.numa.fit import Fitter
+from scheduler.request.targets import NamedNode
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -39,14 +40,6 @@ READY_INTERVAL = 0.5
 
 #: Seconds that the table may be old in which a compute node is looked up by name, before it is read.
 LOOKUP_MAX_AGE = 1.0
-
-
-class FoundNode(NamedTuple):
-    """A compute node that a request named."""
-
-    uuid: str
-    host: str
-    node: str
 
 
 class HostInventory:
@@ -257,7 +250,7 @@ class HostInventory:
         hosts, complete = self.instances.hosts_of_instances(instance_uuids)
         return hosts | {table.rows[row].host for row in expected if row is not None}, complete
 
-    def find_nodes(self, wanted: Any) -> Sequence[FoundNode]:
+    def find_nodes(self, wanted: Any) -> Sequence[NamedNode]:
         """Return the compute nodes that a request names (spec: placement-and-workflow 1.10).
 
         Args:
@@ -275,7 +268,7 @@ class HostInventory:
             rows = table.nodes(wanted.host, wanted.node, cell_uuid)
             if rows:
                 first = rows[0].cell_uuid
-                return [FoundNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
+                return [NamedNode(row.uuid, row.host, row.nodename) for row in rows if row.cell_uuid == first]
         return self.find_nodes(wanted) if self.recover(table, cell_uuid or None) else ()
 
     def _take_table(self, table: HostTable) -> None:

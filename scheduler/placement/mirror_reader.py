@@ -86,6 +86,11 @@ class MirrorReader:
         return frozenset(self._left_out) - self._limited
 
     @property
+    def unread_nodes(self) -> list[str]:
+        """The nodes with free memory that are not known yet."""
+        return [*self.unread, *self.limited_nodes]
+
+    @property
     def limited_nodes(self) -> list[str]:
         """The nodes that are not known since their limits refuse one MiB, though they have free memory."""
         return [uuid for uuid in self._left_out if uuid in self._limited]

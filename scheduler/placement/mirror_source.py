@@ -55,6 +55,7 @@ class CandidateMirror:
 
     Attributes:
         known: What is known of the nodes.
+        reader: What reads them.
         look_up: Reads nodes that suit a query by nova's databases; see ``MirrorLookups``.
         has_seen: Returns whether a node is mirrored, or known to have no free memory.
         limits: What is known of their unit limits.
@@ -80,11 +81,11 @@ class CandidateMirror:
         self._clock = clock
         self._configured_interval = interval
         self.limits = UnitLimits(client, totals)
-        self._reader = MirrorReader(client, self.known, aggregates)
+        self.reader = MirrorReader(client, self.known, aggregates)
         self._round_done = threading.Condition()
-        self._lookups = MirrorLookups(client, self.known, self._reader)
+        self._lookups = MirrorLookups(client, self.known, self.reader)
         self.look_up = self._lookups.look_up
-        self.has_seen = self._reader.has_seen
+        self.has_seen = self.reader.has_seen
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False
@@ -132,23 +133,13 @@ class CandidateMirror:
             aggregates: Those whose members must be known.
             reads: Whether members that are not known may be read.
         """
-        if not self._usable or self._is_old() or self._reader.trees.blocked:
+        if not self._usable or self._is_old() or self.reader.trees.blocked:
             return None
         if not self._lookups.knows_names(PlainQuery({}, member_of=(frozenset(aggregates),)), reads=reads):
             return None
         nodes = self.known.nodes()
         self.limits.spread(nodes)
         return nodes
-
-    @property
-    def full_nodes(self) -> Collection[str]:
-        """The nodes without free memory that are not mirrored."""
-        return self._reader.full_nodes
-
-    @property
-    def unread_nodes(self) -> Collection[str]:
-        """The nodes with free memory that are not mirrored yet."""
-        return [*self._reader.unread, *self._reader.limited_nodes]
 
     def check(self, answer: MirrorAnswer, context: Any) -> WinnerCheck:
         """Return what checks the nodes that are chosen from an answer before they are claimed."""
@@ -161,7 +152,7 @@ class CandidateMirror:
             timeout = deadline.current().bound(WAIT_FOR_ROUND)
             with self._round_done, waiting_for("the mirror of Placement"):
                 self._round_done.wait_for(lambda: self._failing or not self._is_old(), timeout)
-        return self._usable and not self._is_old() and not self._reader.trees.blocked
+        return self._usable and not self._is_old() and not self.reader.trees.blocked
 
     def _want(self) -> None:
         if self._idle_rounds and not self._wanted:
@@ -174,7 +165,7 @@ class CandidateMirror:
     @property
     def _interval(self) -> float:
         """The seconds between two rounds while queries come."""
-        return max(self._configured_interval(), LIST_PART * self._reader.list_seconds)
+        return max(self._configured_interval(), LIST_PART * self.reader.list_seconds)
 
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
@@ -209,7 +200,7 @@ class CandidateMirror:
             self.known.doubt([provider])
         refused, total = self._refused, self._refused + self._granted
         if self._usable and total >= STORM_CLAIMS and refused > REFUSED_MOSTLY * total:
-            self._usable, self._reader.wants_wide = False, True
+            self._usable, self.reader.wants_wide = False, True
             self._loop.wake()
             LOG.warning(
                 "%d of the last %d claims were refused; requests query Placement until the mirror is "
@@ -221,7 +212,7 @@ class CandidateMirror:
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Read nodes that lost instances again in the next round, also those that were full."""
         self.known.doubt(nodes)
-        self._reader.note_freed(nodes)
+        self.reader.note_freed(nodes)
 
     # -- the refreshing thread -------------------------------------------------------------------------------
 
@@ -252,22 +243,22 @@ class CandidateMirror:
         """
         if nodes is not None:
             begun = self._clock()
-            self._reader.read_only(nodes)
+            self.reader.read_only(nodes)
             self._usable, self._round_at = True, begun
             return
         self._run_round()
-        while self._reader.unread:
+        while self.reader.unread:
             self._run_round()
-        while self._reader.limited_nodes:
-            self._reader.read_limited()
+        while self.reader.limited_nodes:
+            self.reader.read_limited()
         self.limits.learn_all(self.known)
 
     def _run_round(self) -> float:
         self._granted = self._refused = 0
         begun = self._clock()
-        self._reader.run_round()
-        self._usable, self._round_at = self._reader.complete, begun
-        if self._reader.unread:
+        self.reader.run_round()
+        self._usable, self._round_at = self.reader.complete, begun
+        if self.reader.unread:
             return INCOMPLETE_INTERVAL
         self.limits.learn(self.known)
         self._idle_rounds = 0 if self._wanted else min(self._idle_rounds + 1, 30)

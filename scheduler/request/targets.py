@@ -5,7 +5,7 @@ The look-up itself is the caller's: this package knows no database (spec: placem
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 from scheduler import errors, objects
 from scheduler.request.reading import first, read
@@ -27,20 +27,12 @@ class NamedTarget:
     cell_uuid: str | None = None
 
 
-class Node(Protocol):
-    """One compute node that was found."""
+class NamedNode(NamedTuple):
+    """A compute node that a request names: its uuid, its service host and its name."""
 
-    @property
-    def uuid(self) -> str:
-        """The uuid of the compute node, and of its resource provider."""
-
-    @property
-    def host(self) -> str:
-        """Its service host."""
-
-    @property
-    def node(self) -> str:
-        """Its name."""
+    uuid: str
+    host: str
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ def named_target(spec: objects.RequestSpec) -> NamedTarget | None:
 
 
 def apply_lookup(
-    spec: objects.RequestSpec, target: NamedTarget | None, found: Sequence[Node] = ()
+    spec: objects.RequestSpec, target: NamedTarget | None, found: Sequence[NamedNode] = ()
 ) -> Targets:
     """Return what the nodes found for a target mean for the query.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from oslo_config import cfg
 
+from scheduler.hosts.free_amounts import free_vcpus
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
@@ -25,7 +26,7 @@ class NumberWeigher(HostWeigher):
 
     def amount(self, hosts: HostView) -> np.ndarray:
         """Return the number of each host: int64 or float64, shape (hosts,)."""
-        return hosts.numbers(self.column)
+        return hosts.expected(self.column)
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
         return ScorerOf(self.amount)
@@ -36,9 +37,7 @@ class RAMWeigher(NumberWeigher):
 
     minval = 0.0
     option = "ram_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.expected("free_ram_mb")
+    column = "free_ram_mb"
 
 
 class CPUWeigher(NumberWeigher):
@@ -48,8 +47,7 @@ class CPUWeigher(NumberWeigher):
     option = "cpu_weight_multiplier"
 
     def amount(self, hosts: HostView) -> np.ndarray:
-        total = hosts.numbers("vcpus_total") * hosts.numbers("cpu_allocation_ratio")
-        return total - hosts.expected("vcpus_used")
+        return free_vcpus(hosts.expected)
 
 
 class DiskWeigher(NumberWeigher):
@@ -57,9 +55,7 @@ class DiskWeigher(NumberWeigher):
 
     minval = 0.0
     option = "disk_weight_multiplier"
-
-    def amount(self, hosts: HostView) -> np.ndarray:
-        return hosts.expected("free_disk_mb")
+    column = "free_disk_mb"
 
 
 class IoOpsWeigher(NumberWeigher):

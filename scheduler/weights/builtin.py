@@ -3,28 +3,7 @@
 from collections.abc import Mapping
 from itertools import chain
 
-from scheduler.weights.added import (
-    AddedWeigher,
-    FailureDomainWeigher,
-    FreeShareWeigher,
-    KeepRoomWeigher,
-    LeavingHostWeigher,
-    SameHostWeigher,
-)
-from scheduler.weights.affinity import (
-    CrossCellWeigher,
-    ServerGroupSoftAffinityWeigher,
-    ServerGroupSoftAntiAffinityWeigher,
-)
-from scheduler.weights.amounts import (
-    CPUWeigher,
-    DiskWeigher,
-    HypervisorVersionWeigher,
-    IoOpsWeigher,
-    NumInstancesWeigher,
-    PCIWeigher,
-    RAMWeigher,
-)
+from scheduler.weights import added, affinity, amounts
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.build_failure import BuildFailureWeigher
 from scheduler.weights.image_props import ImagePropertiesWeigher
@@ -34,27 +13,27 @@ NOVA_PACKAGE = "nova.scheduler.weights"
 
 #: What nova ships, by its module under ``nova.scheduler.weights``.
 MODULES: Mapping[str, tuple[type[HostWeigher], ...]] = {
-    "ram": (RAMWeigher,),
-    "cpu": (CPUWeigher,),
-    "disk": (DiskWeigher,),
+    "ram": (amounts.RAMWeigher,),
+    "cpu": (amounts.CPUWeigher,),
+    "disk": (amounts.DiskWeigher,),
     "metrics": (MetricsWeigher,),
-    "io_ops": (IoOpsWeigher,),
-    "pci": (PCIWeigher,),
-    "affinity": (ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher),
+    "io_ops": (amounts.IoOpsWeigher,),
+    "pci": (amounts.PCIWeigher,),
+    "affinity": (affinity.ServerGroupSoftAffinityWeigher, affinity.ServerGroupSoftAntiAffinityWeigher),
     "compute": (BuildFailureWeigher,),
-    "cross_cell": (CrossCellWeigher,),
-    "hypervisor_version": (HypervisorVersionWeigher,),
-    "num_instances": (NumInstancesWeigher,),
+    "cross_cell": (affinity.CrossCellWeigher,),
+    "hypervisor_version": (amounts.HypervisorVersionWeigher,),
+    "num_instances": (amounts.NumInstancesWeigher,),
     "image_props": (ImagePropertiesWeigher,),
 }
 
 #: What nova does not have.
-ADDED: tuple[type[AddedWeigher], ...] = (
-    FailureDomainWeigher,
-    FreeShareWeigher,
-    KeepRoomWeigher,
-    SameHostWeigher,
-    LeavingHostWeigher,
+ADDED: tuple[type[added.AddedWeigher], ...] = (
+    added.FailureDomainWeigher,
+    added.FreeShareWeigher,
+    added.KeepRoomWeigher,
+    added.SameHostWeigher,
+    added.LeavingHostWeigher,
 )
 
 ALL: tuple[type[HostWeigher], ...] = tuple(chain.from_iterable(MODULES.values()))

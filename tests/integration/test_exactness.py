@@ -113,7 +113,7 @@ class Scheduler:
         """Learn what was changed so far: by the generations, or by the wide question."""
         self.hosts.snapshot(0)
         self.hosts.aggregate_store.reload()
-        self.mirror._reader.wants_wide |= wide
+        self.mirror.reader.wants_wide |= wide
         for _ in range(2):  # the second one reads nodes that the wide answer lacks
             self.mirror.run_round()
 

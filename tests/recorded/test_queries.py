@@ -8,7 +8,7 @@ from scheduler.errors import BerthError
 from scheduler.request import prefilters, query, targets
 from scheduler.request.reading import read
 from tests.integration.interop import query_cases
-from tests.unit.request.builders import FakeNetwork, FoundNode, make_conf, make_services
+from tests.unit.request.builders import FakeNetwork, make_conf, make_services
 
 KIND = "queries"
 
@@ -79,7 +79,7 @@ def find(wanted):
         (query_cases.CELLS[cell] for host, _, _, cell in query_cases.NODES if host == wanted.host), None
     )
     found = [
-        (query_cases.CELLS[in_cell], FoundNode(uuid, host, node))
+        (query_cases.CELLS[in_cell], targets.NamedNode(uuid, host, node))
         for host, node, uuid, in_cell in query_cases.NODES
         if wanted.host in (None, host)
         and wanted.node in (None, node)

@@ -34,7 +34,7 @@ from scheduler.errors import (
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.manager import SchedulerManager
-from scheduler.nova_db.inventory import FoundNode, HostInventory
+from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.parts import Outside, Parts, put_together
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -52,6 +52,7 @@ from scheduler.request.instance_state import OVER, InstanceState
 from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
+from scheduler.request.targets import NamedNode
 from scheduler.rpc.calls import Call, Event
 from scheduler.rpc.context import RequestContext
 from scheduler.selection.host_claiming import NOT_ENOUGH
@@ -123,7 +124,7 @@ class FakeHosts:
     def find_nodes(self, wanted):
         self.looked_up.append((wanted.host, wanted.node))
         rows = self.table.nodes(wanted.host, wanted.node)
-        return [FoundNode(row.uuid, row.host, row.nodename) for row in rows]
+        return [NamedNode(row.uuid, row.host, row.nodename) for row in rows]
 
     def members_of(self, group_uuid):
         return []

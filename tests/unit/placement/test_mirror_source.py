@@ -369,9 +369,9 @@ def test_nodes_whose_limits_refuse_one_mib_are_not_full_and_are_read_before_thos
     client.providers["z"] = make_node("z", inventories=steps)
     mirror = Mirror(client, clock)
     next_round(mirror)
-    assert ("z" in mirror.full_nodes, list(mirror.unread_nodes)) == (False, ["z"])
+    assert ("z" in mirror.reader.full_nodes, list(mirror.reader.unread_nodes)) == (False, ["z"])
     next_round(mirror)
-    assert (list(mirror.unread_nodes), "z" in mirror.known) == ([], True)
+    assert (list(mirror.reader.unread_nodes), "z" in mirror.known) == ([], True)
     alone = CandidateMirror(client, lambda: 5.0, clock)
     alone.read()
     assert "z" in alone.known

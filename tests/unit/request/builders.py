@@ -2,7 +2,6 @@
 
 import logging
 from types import SimpleNamespace
-from typing import NamedTuple
 
 from scheduler import objects
 from scheduler.logs import RateLimitedLogger
@@ -21,14 +20,6 @@ SWITCHES = (
     "image_metadata_prefilter",
     "query_placement_for_routed_network_aggregates",
 )
-
-
-class FoundNode(NamedTuple):
-    """A compute node that a look-up found."""
-
-    uuid: str
-    host: str
-    node: str
 
 
 def make_conf(*on, limit=1000, disable_fallback=False):

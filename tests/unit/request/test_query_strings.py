@@ -15,7 +15,6 @@ from tests.unit.request.builders import (
     AGG_B,
     AGG_C,
     NODE,
-    FoundNode,
     make_conf,
     make_group,
     make_level_params,
@@ -248,7 +247,7 @@ def test_each_example_of_the_reference_is_asked():
 def test_query_string(case):
     spec = case.spec.obj_clone()
     case.prefilter(spec)
-    nodes = [FoundNode(NODE, "h", f"n{i}") for i in range(case.found)]
+    nodes = [targets.NamedNode(NODE, "h", f"n{i}") for i in range(case.found)]
     bound = targets.apply_lookup(spec, targets.named_target(spec), nodes)
     assert [q.querystring for q in query.build(spec, make_conf(), bound)] == strings_of_the_reference()[
         case.name.split()[0]
