@@ -26,7 +26,7 @@ import numpy as np
 from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.errors import QuestionRefused
 from scheduler.placement.plain_query import CLASSES, PlainQuery
-from scheduler.placement.providers import MOST_AMOUNT, Inventory, ProviderState
+from scheduler.placement.providers import CLOCKS, MOST_AMOUNT, Inventory, ProviderState
 
 WIDE_QUERY = "resources=MEMORY_MB%3A1"
 """The wide question about all compute nodes."""
@@ -218,6 +218,7 @@ class Nodes:
             if self.capacity[number, row] >= 0
         }
         used = {name: int(self.used[number, row]) for name, number in _NUMBER.items()}
+        begun = self.read_from[row]
         return ProviderState(
             self.uuids[row],
             int(self.generation[row]),
@@ -225,7 +226,7 @@ class Nodes:
             used,
             self.traits[row],
             self.aggregates[row],
-            since=float(self.read_from[row]) if self.written_at[row] < self.read_from[row] else -math.inf,
+            since=float(begun) if self.written_at[row] < begun - CLOCKS else -math.inf,
         )
 
     def add_used(self, row: int, amounts: Mapping[str, int], sign: int) -> None:

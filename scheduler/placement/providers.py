@@ -19,6 +19,9 @@ from scheduler.placement.errors import PlacementError, QuestionRefused
 from scheduler.placement.reply import Reply
 from scheduler.request.query import MICROVERSION
 
+CLOCKS = 10.0
+"""Seconds by which the clocks of Placement's servers may differ. Times of changes are rounded to seconds."""
+
 MOST_AMOUNT = 2**31 - 1
 """The largest amount that Placement lets one allocation have."""
 
@@ -75,7 +78,8 @@ class ProviderState:
         aggregates: The uuids of its aggregates.
         allocations: By consumer.
         since: In the mirror, when its reading began, in seconds of the clock; -inf if this process, or one
-            that announced it, has written to it since.
+            that announced it, has written to it since, or shortly before: the time of its last change proves
+            nothing then.
     """
 
     uuid: str

@@ -3,8 +3,8 @@
 A generation alone proves nothing: a provider that is deleted and created again comes back at the same one,
 and aggregates that are set with a microversion below 1.19 raise none. So the provider is read with the time
 of its creation or last change: a provider that was last changed before the mirror read it is still the same
-one. If the time is later, or unknown, or a write of this process has changed it since, the
-traits are read instead. The aggregates are read if the query names any. A host that does not suit, or has
+one. If the time is later, or unknown, the traits are read. Only they are, if a write of this process
+would hide an older time. The aggregates are read if the query names any. A host that does not suit, or has
 another generation, is read again, corrected in the mirror, and judged again.
 
 Placement can answer the whole question for one provider (``GET /resource_providers?uuid=...&required=...``),
@@ -21,15 +21,12 @@ from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import MirrorStale
 from scheduler.placement.mirror import Mirror, MirrorAnswer
 from scheduler.placement.plain_query import PlainQuery, mismatch
-from scheduler.placement.providers import STATE, ProviderState, read_age, read_list, read_provider
+from scheduler.placement.providers import CLOCKS, STATE, ProviderState, read_age, read_list, read_provider
 from scheduler.placement.read_each import read_each
 
 # Milliseconds of Placement's CPU to read one provider, or its aggregates; and for a list with conditions: at
 # least, and for each provider (measured with Placement 16; only their proportion matters).
 SINGLE, LIST, LISTED = 3.0, 8.0, 0.025
-
-# Seconds by which the clocks of Placement's servers may differ. Times of changes are rounded to seconds.
-CLOCKS = 10.0
 
 # Hosts that are read at the same time.
 AT_ONCE = 4

@@ -5,8 +5,9 @@ import pytest
 
 from scheduler.placement.errors import MirrorStale, PlacementUnreachable
 from scheduler.placement.plain_query import PlainQuery
+from scheduler.placement.providers import CLOCKS, STATE, read_provider
 from scheduler.placement.reply import Reply
-from scheduler.placement.winner_check import CLOCKS, MOST_REFUSED
+from scheduler.placement.winner_check import MOST_REFUSED
 from tests.support.clock import Clock
 from tests.support.placement import Placement, make_node
 from tests.unit.placement.test_mirror_source import QUERY, Mirror, next_round, query, reads, write
@@ -55,11 +56,21 @@ def test_an_unchanged_host_costs_one_read(mirror, client):
     assert client.asked == [node("a")]
 
 
-def test_own_claims_are_expected_but_may_hide_that_a_host_was_created_again(mirror, client):
+@pytest.mark.parametrize(
+    ("later", "asked"),
+    [(None, traits("a")), (CLOCKS - 1.0, traits("a")), (CLOCKS + 1.0, node("a"))],
+    ids=["since the reading", "shortly before it", "long before it"],
+)
+def test_own_claims_are_expected_but_may_hide_that_a_host_was_created_again(mirror, client, later, asked):
     write(mirror, "a")
     client.providers["a"].change(used=MEMORY)
+    if later is not None:
+        mirror.time.now += later
+        client.providers["a"].unchanged_for = later
+        mirror.known.correct(read_provider(client, "a", *STATE), mirror.time.now)
+    client.asked.clear()
     assert check(mirror) == {}
-    assert client.asked == [traits("a")]
+    assert client.asked == [asked]
 
 
 @pytest.mark.parametrize(
