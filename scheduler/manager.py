@@ -193,7 +193,7 @@ class SchedulerManager:
         """After the last request: finish background work, in the time that is left."""
         self.outages.stop()
         self._claims.stop_claiming()
-        self._claims.doubts.stop(seconds_left())
+        self._claims.doubts.stop()
         self.stream.stop()
         self.notifications.stop(min(seconds_left(), NOTIFY_TIMEOUT))
         self.decisions.stop(min(seconds_left(), DECISIONS_TIMEOUT))
@@ -209,7 +209,7 @@ class SchedulerManager:
             catalogue.SCHEDULERS.name: shared.schedulers,
             catalogue.COMPUTE_NODES.name: len(self.hosts.store),
             catalogue.PENDING.name: len(self.hosts.pending),
-            catalogue.CLEANUPS.name: len(self._claims.doubts),
+            catalogue.CLEANUPS.name: self._claims.doubts.unsettled,
             catalogue.MIRROR_AGE.name: self._mirror.age(),
         }
         return ServiceState(

@@ -4,5 +4,4 @@
 - session: the claims of a request, until the outcome of its reply
 - checks: what is looked at after a claim: capacity, and the policy of a server group
 - doubts: what could not be settled yet
-- sweep: what builds hold that nova has given up
 """

@@ -265,17 +265,17 @@ class Claims:
         for uuid, one in self.writer.write(writes, until=until, context=context).items():
             if one.done:
                 LOG.info("Deleted allocations for instance %s", uuid)
-            elif one.outcome is Outcome.CHANGED:
-                # Overlapping first writes can hide what is held.
+                continue
+            if one.outcome is Outcome.CHANGED:
                 changed.add(uuid)
-                self.doubts.note_lost([uuid], held[uuid].owner, kept)
             else:
                 LOG.info(
                     "Cannot release the allocations of instance %s now (%s); trying again later",
                     uuid,
                     one.reason,
                 )
-                self.doubts.note_unreleased(uuid, held[uuid], kept)
+            # Overlapping first writes can hide what is held.
+            self.doubts.note_unknown([uuid], held[uuid].owner, kept)
         return changed
 
     def read(self, instance_uuids: Sequence[str], context: Any = None) -> Mapping[str, ConsumerAllocations]:

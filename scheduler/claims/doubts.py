@@ -3,7 +3,9 @@
 A write had no response and may come late, a release was not carried out, or a call was run before and the
 writes of its earlier run may still come. Each doubt is looked at when no late write is expected any more, and
 at growing intervals until it is settled, however long that takes. They are in memory alone. What a process
-leaves that ends before is found by nova's state: builds by the ``sweep``, moves by the audit.
+leaves that ends before is found by nova's state: moves by the audit, and builds here. Those that conductors
+have given up are in doubt of the first scheduler, whoever has claimed for them: also a nova-scheduler, a
+conductor with an alternate, or a scheduler that was killed.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
 its caller, one that nova does not know to the audit, and what others hold is released by the generation that
@@ -14,7 +16,7 @@ A claim is written again only if a reply named it and nova has the instance on t
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 import threading
 from typing import NamedTuple
@@ -38,7 +40,7 @@ LOG = log.getLogger(f"nova.{__name__}")
 PATIENCE = 1900.0
 
 #: Seconds between the looks at one doubt; the last one repeats.
-DELAYS = (1.0, 5.0, 20.0, 60.0, 300.0)
+DELAYS = (5.0, 20.0, 60.0, 300.0)
 
 #: Seconds between two rounds with doubts, and without.
 ROUND, IDLE = 1.0, 60.0
@@ -92,23 +94,19 @@ class Doubt:
 
     Attributes:
         consumer: Its UUID.
-        owner: Whose its allocations are.
+        owner: Whose its allocations are; None: they are not of this process.
         since: When the last thing became unknown, in seconds of the clock of this process.
         due: When it is looked at next; the same seconds.
-        lost: Whether a write had no response. Placement may hide what such writes gave it.
         answered: What the reply to a caller names.
-        generation: The only one with which it is to be released; None: the one that it turns out to have.
         kept: What it keeps.
         attempts: How often it was looked at.
     """
 
     consumer: str
-    owner: Owner
+    owner: Owner | None
     since: float
     due: float
-    lost: bool = False
     answered: Answered = NOT_ANSWERED
-    generation: int | None = None
     kept: Kept = NOTHING_KEPT
     attempts: int = 0
 
@@ -154,46 +152,37 @@ class Doubts:
         self._stopping = False
         self._loop.start()
 
-    def stop(self, timeout: float) -> None:
-        """Settle what can be settled at once, for ``timeout`` seconds at most."""
+    def stop(self) -> None:
+        """Settle nothing more; Placement may take longer to answer than the process has."""
         self._stopping = True
         self._loop.stop(0)
-        # A daemon thread: Placement may take longer to answer than the process has.
-        last = threading.Thread(
-            target=self._settle_until, args=(self._clock() + timeout,), name="doubts stop", daemon=True
-        )
-        with suppress(RuntimeError):  # no thread is left
-            last.start()
-            last.join(timeout)
 
     def __len__(self) -> int:
         """Return the number of doubts."""
         return len(self._doubts)
 
+    @property
+    def unsettled(self) -> int:
+        """How many doubts were looked at, and could not be settled."""
+        return sum(doubt.attempts > 0 for doubt in list(self._doubts.values()))
+
     # -- doubts ---------------------------------------------------------------------------------------------
 
-    def note_lost(self, uuids: Iterable[str], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
-        """Note that writes had no response and may come late."""
-        self._note(uuids, owner, kept, lost=True)
+    def note_unknown(self, uuids: Iterable[str], owner: Owner | None, kept: Kept = NOTHING_KEPT) -> None:
+        """Note that it is not known what consumers hold, or will hold when late writes have come.
 
-    def note_unknown(self, uuids: Iterable[str], owner: Owner, kept: Kept = NOTHING_KEPT) -> None:
-        """Note that it is not known what consumers hold, or will hold when late writes have come."""
-        self._note(uuids, owner, kept, lost=False)
-
-    def _note(self, uuids: Iterable[str], owner: Owner, kept: Kept, *, lost: bool) -> None:
+        Args:
+            owner: None: this process has written nothing for them.
+        """
         now = self._clock()
         for uuid in uuids:
             before = self._doubts.get(uuid)
             answered = before.answered if before else NOT_ANSWERED
-            lost_before = lost or bool(before and before.lost)
-            self._put(Doubt(uuid, owner, now, now + LATE_WRITE_WINDOW, lost_before, answered, kept=kept))
+            self._put(Doubt(uuid, owner, now, now + LATE_WRITE_WINDOW, answered, kept))
 
-    def note_unreleased(self, uuid: str, held: ConsumerAllocations, kept: Kept = NOTHING_KEPT) -> None:
-        """Note a release that was not carried out. A lost write of the consumer is looked at in any case."""
-        now = self._clock()
-        if uuid not in self._doubts:
-            due = now + DELAYS[0]
-            self._put(Doubt(uuid, held.owner, now, due, generation=held.generation, kept=kept))
+    def note_given_up(self, builds: Iterable[str]) -> None:
+        """Note that conductors have given builds up: what these hold is of no use, whoever wrote it."""
+        self.note_unknown([uuid for uuid in builds if uuid not in self._doubts], None)
 
     def note_answered(self, answered: Mapping[str, Answered]) -> None:
         """Note what a reply to a caller says of consumers that have a doubt."""
@@ -227,19 +216,15 @@ class Doubts:
         settled = self._settle(due)
         with self._lock:
             for doubt in due:
-                uuid, attempts = doubt.consumer, doubt.attempts + 1
+                uuid, attempts = doubt.consumer, doubt.attempts
                 if self._doubts.get(uuid) is not doubt:
                     continue  # it was noted again meanwhile
                 if uuid in settled:
                     del self._doubts[uuid]
                 else:
                     delay = DELAYS[min(attempts, len(DELAYS) - 1)]
-                    self._doubts[uuid] = replace(doubt, due=now + delay, attempts=attempts)
+                    self._doubts[uuid] = replace(doubt, due=now + delay, attempts=attempts + 1)
         return len(due) == TOGETHER
-
-    def _settle_until(self, end: float) -> None:
-        while self._clock() < end and self._settle_due():
-            pass
 
     def _settle(self, doubts: Collection[Doubt]) -> set[str]:
         """Settle doubts; return the consumers of those that are settled.
@@ -286,20 +271,17 @@ class Doubts:
         Raises:
             PlacementSilent: That is not known.
         """
-        if state is InstanceState.MISSING and doubt.generation is None:
+        if state is InstanceState.MISSING:
             return self._leave_to_audit(doubt, held)
         waits = state is InstanceState.WAITING and self._clock() < doubt.since + PATIENCE
-        is_open = doubt.generation is None and (waits or state is InstanceState.MOVING)
-        if is_open or state is InstanceState.UNKNOWN:
+        if waits or state in {InstanceState.MOVING, InstanceState.UNKNOWN}:
             return False
         if state is InstanceState.PLACED:
             return bool(held.allocations) or self._show(doubt)
         if not held.allocations:
-            # An empty write takes away what Placement may hide, and needs no room, as a claim would.
-            return Write({}, doubt.owner) if doubt.lost else True
-        if doubt.generation not in {None, held.generation}:
-            return True
-        deleted = state in {InstanceState.DELETED, InstanceState.MISSING}
+            # Overlapping first writes hide what they gave it. An empty write takes that away.
+            return Write({}, doubt.owner) if doubt.owner else True
+        deleted = state is InstanceState.DELETED
         left = {} if deleted else self._left(held.allocations, doubt.kept)
         return True if left == held.allocations else Write(left, held.owner, held.generation)
 
@@ -357,13 +339,13 @@ class Doubts:
             PlacementSilent: It is not known what became of the write.
         """
         host, rows = doubt.answered
-        if not rows or doubt.consumer not in self._come_to({doubt.consumer: host}):
+        if not (rows and doubt.owner) or doubt.consumer not in self._come_to({doubt.consumer: host}):
             return True
         write = Write(rows, doubt.owner)
         written = self._writer.write({doubt.consumer: write}, until=self._clock() + TRY)[doubt.consumer]
         if written.lost:  # it may come late itself
             now = self._clock()
-            self._put(replace(doubt, lost=True, since=now, due=now + LATE_WRITE_WINDOW))
+            self._put(replace(doubt, since=now, due=now + LATE_WRITE_WINDOW))
         if written.outcome in UNAVAILABLE:
             raise PlacementSilent(written.reason)
         if written.outcome not in {Outcome.REFUSED, Outcome.GONE, Outcome.INVALID}:

@@ -274,7 +274,7 @@ class Session(AbstractContextManager):
         """Note instances whose writes had no response, and may come yet."""
         uuids, requester = set(lost), self._pass.requester
         self._lost |= uuids
-        self._claims.doubts.note_lost(uuids, requester.owner, requester.kept)
+        self._claims.doubts.note_unknown(uuids, requester.owner, requester.kept)
 
     def _remember(self, results: Results, candidates: Mapping[str, AllocationCandidate]) -> None:
         tries = (event.attempt for result in results.values() for event in result.events)

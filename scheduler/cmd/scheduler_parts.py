@@ -11,7 +11,6 @@ from oslo_config import cfg
 
 from scheduler import conf as options
 from scheduler import manager
-from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.parts import Periodic, ServiceParts
@@ -110,11 +109,12 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
     down_time = options.service_down_time(conf)
-    claims = serving.parts.claims
-    sweep = Sweep(
-        claims.writer, claims.states_of, buried_builds.BuriedBuilds(conf, engines, down_time).read_new
-    )
-    yield Periodic("sweep", sweep.run, INTERVAL, random.uniform(0, INTERVAL))
+    builds, every = buried_builds.BuriedBuilds(conf, engines, down_time), buried_builds.INTERVAL
+
+    def sweep() -> None:
+        serving.parts.claims.doubts.note_given_up(builds.read_new())
+
+    yield Periodic("sweep", sweep, every, random.uniform(0, every))
     interval = host_discovery.interval(conf)
     if interval and conf.periodic_enable:
         finder = host_discovery.Discovery(conf, engines, down_time)

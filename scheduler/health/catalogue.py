@@ -151,7 +151,7 @@ PENDING = MetricEntry(
 CLEANUPS = MetricEntry(
     "berth_pending_cleanups",
     "gauge",
-    "Instances in doubt: a claim could not be released, or it is not known what they hold.",
+    "Instances in doubt that could not be settled yet: a claim is not released, or nova does not answer.",
 )
 COMPUTE_NODES = MetricEntry("berth_compute_nodes", "gauge", "Compute nodes in the host table.")
 CELL_AGE = MetricEntry(

@@ -19,6 +19,9 @@ from scheduler.nova_service.service_record import leads
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
+#: Seconds between two readings.
+INTERVAL = 60.0
+
 #: Instances that are read at once.
 MOST = 1000
 
@@ -43,15 +46,15 @@ class BuriedBuilds:
         self._after = self._last = 0
         self._outage = OutageLog(LOG, "Cannot read the builds in cell0", "Builds in cell0 are read again")
 
-    def read_new(self) -> Collection[str] | None:
-        """Return the UUIDs of the builds that were given up since the last call; None for another scheduler.
+    def read_new(self) -> Collection[str]:
+        """Return the UUIDs of the builds that were given up since the last call.
 
-        Databases that cannot be read are logged.
+        There are none for a scheduler that is not the first. Databases that cannot be read are logged.
         """
         try:
             if not leads(self._engines, self._conf.host, self._down_time):
                 self._read, self._after, self._last = {}, 0, 0
-                return None
+                return ()
             rows = self._rows()
         except UNREADABLE as error:
             self._outage.report_failure(error)

@@ -585,7 +585,7 @@ def test_if_only_some_instances_hold_a_host_they_are_scheduled_anew(make_world):
 def test_what_some_instances_hold_is_left_in_doubt_if_another_one_was_deleted(make_world, monkeypatch):
     """The call may have been answered, and the other instance hold nothing since it was deleted."""
     world, noted = make_world(two_hosts()), []
-    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_: noted.extend(uuids))
     world.placement.held, world.placement.states = {"i1": held("h2")}, {"i2": InstanceState.DELETED}
     ask(world, None, uuids=("i1", "i2"), call=with_past())
     assert (world.placement.released, noted) == ([], ["i1", "i2"])
@@ -832,7 +832,7 @@ def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, caplog
 def test_a_call_with_a_past_that_comes_after_its_deadline_claims_nothing(make_world, monkeypatch):
     """What its instances hold is looked at later."""
     world, noted = make_world(two_hosts(), clock=Clock(1e6)), []
-    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_kept: noted.extend(uuids))
+    monkeypatch.setattr(world.placement.doubts, "note_unknown", lambda uuids, *_: noted.extend(uuids))
     call = Call(received=0.0, past=Past.QUEUED)
     with pytest.raises(NoValidHost, match="its caller has given up by now"):
         ask(world, None, call=call)

@@ -9,6 +9,7 @@ Imported after ``imports.install``.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 from scheduler import manager
@@ -18,7 +19,6 @@ from scheduler.claims.checks import CapacityCheck, GroupCheck
 from scheduler.claims.claims import Claims
 from scheduler.claims.doubts import Doubts
 from scheduler.claims.session import Session
-from scheduler.claims.sweep import Sweep
 from scheduler.errors import CallerLeft
 from scheduler.placement.allocation_writer import AllocationWriter, _Exchange
 from scheduler.placement.allocations import NOTHING, AllocationReader
@@ -282,6 +282,19 @@ def _moves_as_builds(look: Any) -> Any:
     return looked
 
 
+def _forgetting(release: Any) -> Any:
+    """Note nothing of what is not released."""
+
+    def released(claims: Claims, *arguments: Any) -> Any:
+        doubts, claims.doubts = claims.doubts, SimpleNamespace(note_unknown=lambda *_: None)
+        try:
+            return release(claims, *arguments)
+        finally:
+            claims.doubts = doubts
+
+    return released
+
+
 #: By name: the profile whose histories bring it out, and what is broken.
 BREAKS: dict[str, tuple[str, Break]] = {
     # who waits
@@ -401,7 +414,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "one held instance answers for all": ("pieces", _wrap(Recovery, "_of_each", _one_for_all)),
     # what is in doubt
-    "the sweep finds nothing": ("full", _wrap(Sweep, "_unsettled", _constant(()))),
+    "the sweep finds nothing": ("full", _wrap(Doubts, "note_given_up", _constant(None))),
     "doubts are never settled": ("overlaps", _wrap(Doubts, "_settle_due", _constant(False))),
     "what is in doubt is looked at before late writes have come": ("late", _wrap(Doubts, "_put", _at_once)),
     "a move is given up as soon as a build": ("moves", _wrap(Doubts, "_look", _moves_as_builds)),
@@ -415,7 +428,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "nothing is noted of a claim that was not released": (
         "many and deleted",
-        _wrap(Doubts, "note_unreleased", _constant(None)),
+        _wrap(Claims, "release", _forgetting),
     ),
     "nothing is noted of a slow reply": ("frozen", lambda: setattr(claims_of_request, "SOON", 1e9)),
 }

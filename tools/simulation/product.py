@@ -21,7 +21,6 @@ from sqlalchemy.exc import OperationalError
 from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds import outages
-from scheduler.claims.sweep import INTERVAL, Sweep
 from scheduler.conf.partitions import Partition
 from scheduler.daemon import service
 from scheduler.daemon.parts import Periodic, ServiceParts
@@ -32,6 +31,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
+from scheduler.nova_service.buried_builds import INTERVAL
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
@@ -358,21 +358,18 @@ class Parts:
         self._places = places
 
     def _make_periodics(self, _conf: cfg.ConfigOpts, manager: SchedulerManager) -> Iterator[Periodic]:
-        claims, last = manager.parts.claims, -math.inf
+        last = -math.inf
 
-        def read_new() -> Collection[str] | None:
+        def sweep() -> None:
             nonlocal last
             if not self.leads():
                 last = -math.inf
-                return None
-            if self._database() in {"away", "broken"}:
-                return ()
-            found = self._buried(last)
-            last = max((at for at, _uuid in found), default=last)
-            return [uuid for _at, uuid in found]
+            elif self._database() not in {"away", "broken"}:
+                found = self._buried(last)
+                last = max((at for at, _uuid in found), default=last)
+                manager.parts.claims.doubts.note_given_up(uuid for _at, uuid in found)
 
-        sweep = Sweep(claims.writer, claims.states_of, read_new)
-        yield Periodic("sweep", sweep.run, INTERVAL, INTERVAL * threads.MODULES["random"].random())
+        yield Periodic("sweep", sweep, INTERVAL, INTERVAL * threads.MODULES["random"].random())
 
     def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
         how = self._database()

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from scheduler import conf as options
-from scheduler.claims.sweep import Sweep
+from scheduler.claims.doubts import Doubts
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.instance_states import InstanceStates
@@ -13,8 +13,11 @@ from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_service.buried_builds import BuriedBuilds
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.write_policy import LATE_WRITE_WINDOW, Timing
 from tests.integration.interop.nova_deployment import NovaDeployment
 from tests.support import forked
+from tests.support.clock import Clock
+from tests.support.idle_loop import IdleLoop
 from tests.support.waiting import eventually
 from tools.rig import providers
 from tools.rig.building import Building
@@ -91,14 +94,15 @@ def test_what_a_buried_build_holds_is_released(cloud, seen):
     engines = Engines(conf)
     cells = Cells(engines, conf)
     cells.load()
-    sweep = Sweep(
-        AllocationWriter(PlacementClient.from_conf(conf)),
-        InstanceStates(engines, cells, CellCalls(lambda: 30.0)).of,
-        BuriedBuilds(conf, engines, 60).read_new,
-    )
-    sweep.run()
+    clock, loops = Clock(), []
+    writer = AllocationWriter(PlacementClient.from_conf(conf), timing=Timing(clock))
+    states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
+    doubts = Doubts(writer, states.of, make_loop=lambda *work: loops.append(IdleLoop(*work)) or loops[0])
+    doubts.note_given_up(BuriedBuilds(conf, engines, 60).read_new())
+    loops[0].work()
     assert held(cloud, instance) == {host.name: SMALL}
-    sweep.run()
+    clock.now += LATE_WRITE_WINDOW
+    loops[0].work()
     assert held(cloud, instance) == {}
     engines.dispose()
 

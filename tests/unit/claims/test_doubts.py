@@ -1,6 +1,5 @@
 """What a bad day left in doubt: it is settled, however long that takes."""
 
-import threading
 import time
 
 import pytest
@@ -15,7 +14,6 @@ from scheduler.claims.doubts import (
     Doubts,
     Kept,
 )
-from scheduler.placement.errors import PlacementUnreachable
 from scheduler.request.instance_state import InstanceState
 from tests.support.idle_loop import IdleLoop
 from tests.unit.claims.builders import OWNER, UUID, A, B, SleepClock, candidate, holding, writer_of
@@ -70,13 +68,21 @@ class World:
 STATES = {GIVEN_UP: [], DELETED: [], MISSING: [A], PLACED: [A], WAITING: [A], MOVING: [A], UNKNOWN: [A]}
 
 
+NOTES = {
+    "a lost write": lambda doubts: doubts.note_unknown([UUID], OWNER),
+    "what another process wrote for a build": lambda doubts: doubts.note_given_up([UUID]),
+}
+
+
+@pytest.mark.parametrize("note", NOTES.values(), ids=NOTES)
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.name)
-def test_nova_decides_what_becomes_of_a_lost_write(state):
-    world = World(state=state, held=holding(A))
-    world.doubts.note_lost([UUID], OWNER)
+def test_nova_decides_what_becomes_of(note, state):
+    world = World(state=state, held=holding(A, generation=7))
+    note(world.doubts)
+    assert world.doubts.unsettled == 0
     world.work(LATE_WRITE_WINDOW)
     assert world.held == STATES[state]
-    assert len(world.doubts) == (state in {WAITING, MOVING, UNKNOWN})
+    assert len(world.doubts) == world.doubts.unsettled == (state in {WAITING, MOVING, UNKNOWN})
 
 
 def test_nothing_is_looked_at_while_a_late_write_may_come():
@@ -105,12 +111,21 @@ def test_a_moved_instance_keeps_what_it_holds_for_as_long_as_that_lasts():
     assert world.held == []
 
 
-def test_a_release_is_made_by_its_generation_alone():
-    for generation, left in ((1, []), (2, [A])):
-        world = World(state=WAITING, held=holding(A, generation=generation))
-        world.doubts.note_unreleased(UUID, holding(A))
-        world.work(60.0)
-        assert (world.held, len(world.doubts)) == (left, 0)
+def test_a_build_that_is_given_up_while_it_is_in_doubt_has_no_hidden_rows_left():
+    world = World(held=holding(A))
+    world.api.hide(UUID)
+    world.doubts.note_unknown([UUID], OWNER)
+    world.doubts.note_given_up([UUID])
+    world.work(LATE_WRITE_WINDOW)
+    assert not world.api.hidden
+
+
+def test_a_given_up_build_that_holds_nothing_costs_one_read():
+    world = World()
+    world.doubts.note_given_up([UUID])
+    for _ in range(3):
+        world.work(LATE_WRITE_WINDOW)
+    assert world.api.calls == ["read"]
 
 
 def test_an_evacuated_instance_keeps_its_source_and_what_that_shares():
@@ -135,7 +150,7 @@ def test_an_evacuated_instance_keeps_its_source_whose_cell_was_read_after_the_en
 def test_rows_that_are_hidden_are_released():
     world = World(held=holding(A))
     world.api.hide(UUID)
-    world.doubts.note_lost([UUID], OWNER)
+    world.doubts.note_unknown([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert (world.held, len(world.doubts)) == ([], 0)
     assert not world.api.hidden
@@ -144,7 +159,7 @@ def test_rows_that_are_hidden_are_released():
 def test_what_a_deleted_instance_held_is_never_left_for_others_to_release():
     """nova-compute releases every minute what a deleted instance holds: it must not be written again for ever."""
     world = World(state=DELETED)
-    world.doubts.note_lost([UUID], OWNER)
+    world.doubts.note_unknown([UUID], OWNER)
     left = []
     for _ in range(100):
         world.work(LATE_WRITE_WINDOW)
@@ -175,7 +190,7 @@ def test_what_was_answered_and_does_not_show_is_written_once_more():
 
 def test_a_write_that_was_to_show_what_is_hidden_may_come_late_itself():
     world = World(state=PLACED)
-    world.doubts.note_lost([UUID], OWNER)
+    world.doubts.note_unknown([UUID], OWNER)
     world.doubts.note_answered(ANSWERED)
     world.api.write_faults = ["late 999"]
     world.work(LATE_WRITE_WINDOW)
@@ -194,11 +209,10 @@ LEFT = {
 
 
 @pytest.mark.parametrize(("state", "coming"), LEFT.values(), ids=LEFT)
-@pytest.mark.parametrize("note", ["note_lost", "note_unknown"])
-def test_a_claim_is_written_again_only_for_the_host_that_nova_has_the_instance_on(state, coming, note):
+def test_a_claim_is_written_again_only_for_the_host_that_nova_has_the_instance_on(state, coming):
     world = World(state=state)
     world.coming = coming
-    getattr(world.doubts, note)([UUID], OWNER)
+    world.doubts.note_unknown([UUID], OWNER)
     world.doubts.note_answered(ANSWERED)
     held = []
     for _ in range(10):
@@ -213,7 +227,7 @@ REFUSED = {"its host is full": {A: 0}, "its host has no provider any more": {}}
 @pytest.mark.parametrize("capacity", REFUSED.values(), ids=REFUSED)
 def test_an_instance_that_was_given_up_is_settled_though_its_claim_would_be_refused(capacity):
     world = World(api=FakeConsumers(capacity))
-    world.doubts.note_lost([UUID], OWNER)
+    world.doubts.note_unknown([UUID], OWNER)
     world.work(LATE_WRITE_WINDOW)
     assert (world.held, len(world.doubts)) == ([], 0)
 
@@ -285,13 +299,6 @@ def test_what_an_instance_holds_that_nova_does_not_know_is_left_to_the_audit(cap
     assert f"Instance {UUID} holds allocations, and nova does not know it" in caplog.text
 
 
-def test_an_own_claim_that_was_not_released_is_released_though_nova_does_not_know_the_instance():
-    world = World(state=MISSING, held=holding(A))
-    world.doubts.note_unreleased(UUID, holding(A))
-    world.work(60.0)
-    assert world.held == []
-
-
 def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplog):
     world = World()
     others = [f"i{number}" for number in range(3)]
@@ -319,7 +326,7 @@ def test_an_error_of_one_entry_keeps_none_of_the_others_from_being_settled(caplo
 
 def test_what_cannot_be_released_is_tried_for_ever():
     world = World(held=holding(A))
-    world.doubts.note_unreleased(UUID, holding(A))
+    world.doubts.note_unknown([UUID], OWNER)
     world.api.write_faults = ["unreachable"] * 10_000
     for _ in range(1000):
         world.work(600.0)
@@ -337,23 +344,6 @@ def test_many_are_released_in_batches():
     world.work(LATE_WRITE_WINDOW)
     assert not world.api.consumers
     assert (world.api.calls.count("post"), world.api.calls.count("put")) == (2, 1)
-
-
-def test_the_stop_waits_for_placement_no_longer_than_it_may():
-    world, ended = World(held=holding(A)), threading.Event()
-    world.doubts.note_unreleased(UUID, holding(A))
-    world.clock.now += 60.0
-
-    def no_answer(*_arguments, **_more):
-        if not ended.wait(20):
-            ended.set()
-        raise PlacementUnreachable("no answer")
-
-    world.api.get = no_answer
-    world.doubts.stop(0.05)
-    assert not ended.is_set()
-    assert len(world.doubts) == 1
-    ended.set()
 
 
 def test_too_many_doubts_are_logged_once(monkeypatch, caplog):

@@ -78,9 +78,6 @@ class FakeClaims:
 class NoDoubts:
     """Forgets everything."""
 
-    def note_lost(self, lost, owner, kept=None):
-        pass
-
     def note_unknown(self, uuids, owner, kept=None):
         pass
 

@@ -4,12 +4,15 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.claims.sweep import Sweep
+from scheduler.claims.doubts import Doubts
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_service.buried_builds import BuriedBuilds
 from scheduler.placement.allocation_writer import AllocationWriter
+from scheduler.placement.write_policy import LATE_WRITE_WINDOW, Timing
+from tests.support.clock import Clock
+from tests.support.idle_loop import IdleLoop
 
 MINUTE = timedelta(minutes=1)
 
@@ -21,7 +24,16 @@ def sweep(cloud, client):
     cells.load()
     cloud.nova.add_service(conf.host, binary="nova-scheduler")
     states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
-    return Sweep(AllocationWriter(client), states.of, BuriedBuilds(conf, engines, 60).read_new)
+    clock, loops = Clock(), []
+    writer = AllocationWriter(client, timing=Timing(clock))
+    doubts = Doubts(writer, states.of, make_loop=lambda *work: loops.append(IdleLoop(*work)) or loops[0])
+
+    def run():
+        doubts.note_given_up(BuriedBuilds(conf, engines, 60).read_new())
+        clock.now += LATE_WRITE_WINDOW
+        loops[0].work()
+
+    return run
 
 
 def test_what_given_up_builds_hold_is_released_and_nothing_else(cloud, sweep):
@@ -33,6 +45,5 @@ def test_what_given_up_builds_hold_is_released_and_nothing_else(cloud, sweep):
     cloud.mapping(placed, cloud.nova.cell1)
     for instance in (*builds[:2], placed):
         cloud.holds(instance, host)
-    for _ in range(2):
-        sweep.run()
+    sweep()
     assert [bool(cloud.held(one)) for one in (*builds, placed)] == [False, False, False, True]
