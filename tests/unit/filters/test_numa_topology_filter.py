@@ -16,8 +16,7 @@ from tests.unit.filters.asking import candidate, make_conf, make_request, verdic
 from tests.unit.numa.shapes import host as topology
 from tests.unit.numa.shapes import host_cell
 
-PLAIN, THREADED = topology(host_cell(0)), topology(host_cell(0, threads=2))
-NEVER = "not asked"
+PLAIN = topology(host_cell(0))
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 REQUIRE = {"hw:cpu_thread_policy": "require"}
 
@@ -39,42 +38,22 @@ def judge(hosts, request, **overrides):
 
 
 @pytest.mark.parametrize(
-    ("row", "wants", "numa", "policies", "fits", "passes", "left"),
+    ("wants", "numa", "policies", "passes"),
     [
-        (1, False, None, ({}, {}), NEVER, True, 2),
-        (2, False, PLAIN, ({}, {}), NEVER, True, 2),
-        (3, True, None, ({}, {}), NEVER, False, 2),
-        (4, True, PLAIN, ({}, {}), (1,), True, 1),
-        (5, True, PLAIN, ({}, {}), (0, 1), True, 2),
-        (6, True, PLAIN, ({}, {}), (), False, 0),
-        (8, True, PLAIN, (DEDICATED | REQUIRE, {}), NEVER, False, 2),
-        (9, False, PLAIN, (DEDICATED | REQUIRE, {}), NEVER, False, 2),
-        (10, True, THREADED, (DEDICATED | REQUIRE, {}), (0, 1), True, 2),
-        (11, True, PLAIN, (DEDICATED, {"hw_cpu_thread_policy": "require"}), NEVER, False, 2),
-        (12, True, PLAIN, (DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}), (0, 1), True, 2),
-        (13, True, PLAIN, (REQUIRE, {}), (0, 1), True, 2),
-        (14, False, None, (DEDICATED | REQUIRE, {}), NEVER, True, 2),
-        (15, False, PLAIN, ({"hw:cpu_policy": "mixed"} | REQUIRE, {}), NEVER, True, 2),
-        ("no image", True, PLAIN, (None, None), (0, 1), True, 2),
+        (True, PLAIN, (DEDICATED | REQUIRE, {}), False),
+        (False, PLAIN, (DEDICATED | REQUIRE, {}), False),
+        (True, topology(host_cell(0, threads=2)), (DEDICATED | REQUIRE, {}), True),
+        (True, PLAIN, (DEDICATED, {"hw_cpu_thread_policy": "require"}), False),
+        (True, PLAIN, (DEDICATED | {"hw:cpu_thread_policy": "prefer"}, {}), True),
+        (True, PLAIN, (REQUIRE, {}), True),
+        (False, None, (DEDICATED | REQUIRE, {}), True),
+        (False, PLAIN, ({"hw:cpu_policy": "mixed"} | REQUIRE, {}), True),
+        (True, PLAIN, (None, None), True),
     ],
 )
-def test_table(monkeypatch, row, wants, numa, policies, fits, passes, left):
-    def fit(*args):
-        assert fits != NEVER
-        return fits
-
-    monkeypatch.setattr(numa_topology_filter, "usable_candidates", fit)
+def test_thread_siblings_that_are_required(wants, numa, policies, passes):
     request = make_request(*policies, numa_topology=guest() if wants else None)
-    verdict, view = judge([host(numa=numa)], request)
-    assert verdict == [passes]
-    assert len(view.candidates(0)) == left
-    assert bool(view.limits(0)) is (fits != NEVER and passes)
-
-
-def test_row_7_without_candidates_nothing_fits():
-    verdict, view = judge([host(candidates=0)], make_request(numa_topology=guest()))
-    assert verdict == [False]
-    assert view.limits(0) == {}
+    assert judge([host(numa=numa)], request)[0] == [passes]
 
 
 def test_an_unreadable_topology_refuses_numa_guests_only():
@@ -90,29 +69,6 @@ def test_fits_for_real_and_leaves_the_request_alone():
     assert verdict == [True, False, False]
     assert request.spec.numa_topology.cells[0].cpu_pinning_raw is None
     assert request.progress.guest is request.guest
-
-
-def test_limits_are_the_ratios_and_networks():
-    request = make_request(
-        numa_topology=guest(), network_metadata=objects.NetworkMetadata(physnets={"a"}, tunneled=True)
-    )
-    hosts = [
-        host("a").ratios(cpu=2.0, ram=1.5),
-        host("b").ratios(cpu=2.0, ram=1.5),
-        host("c").ratios(cpu=1.0, ram=1.5),
-    ]
-    verdict, view = judge(hosts, request)
-    assert verdict == [True] * 3
-    first, second, third = (view.limits(index)["numa_topology"] for index in range(3))
-    assert (first.cpu_allocation_ratio, first.ram_allocation_ratio) == (2.0, 1.5)
-    assert first.network_metadata.physnets == {"a"}
-    assert first is second
-    assert third.cpu_allocation_ratio == 1.0
-
-
-def test_limits_without_networks_leave_them_unset():
-    _, view = judge([host()], make_request(numa_topology=guest()))
-    assert "network_metadata" not in view.limits(0)["numa_topology"]
 
 
 def asked(monkeypatch):

@@ -14,34 +14,10 @@ def consumed(topology=ONE, wanted=guest(pinned()), pools=POOLS, requests=(REQUES
     return consume_instance(Fitter(), topology, pools, InstanceDemand(wanted, requests=requests))
 
 
-def test_cells_and_devices_are_consumed():
-    done = consumed()
-    assert not done.problem
-    assert done.host.cells[0].pinned == {0, 1}
-    assert done.guest.cells[0].pins == ((0, 0), (1, 1))
-    assert done.pools.pools == ()
-
-
-def test_without_guest_topology_devices_of_all_cells_are_used():
-    done = consumed(wanted=None)
-    assert (done.host, done.guest, done.pools.free_devices) == (ONE, None, 0)
-
-
 def test_guest_that_does_not_fit_loses_its_topology():
     done = consumed(wanted=guest(pinned(vcpus=9)))
     assert (done.host, done.guest, done.problem) == (ONE, None, "")
     assert done.pools.free_devices == 0
-
-
-def test_without_request_object_or_pools_devices_do_not_matter():
-    assert consumed(requests=None).pools is POOLS
-    assert consumed(pools=None).host.cells[0].pinned == {0, 1}
-
-
-def test_free_devices_order_the_cells_even_without_request_object():
-    topology = host(host_cell(0), host_cell(1))
-    assert consumed(topology, requests=None).guest.cells[0].id == 1
-    assert consumed(topology, requests=None, pools=None).guest.cells[0].id == 0
 
 
 def test_missing_devices_are_a_problem_and_keep_the_guest():

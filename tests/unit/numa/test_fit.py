@@ -6,57 +6,13 @@ import pytest
 from scheduler.numa.fit import Fitter, fit, usable_candidates
 from scheduler.numa.guest import GuestTopology
 from scheduler.numa.search import MAX_STEPS, MIN_STEPS, SearchBudget
-from scheduler.numa.topology import HostTopology, Limits, NumaNetworks, PagePool
+from scheduler.numa.topology import HostTopology, Limits, NumaNetworks
 from scheduler.pci.offer import make_offer
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
 from tests.unit.numa.shapes import far_apart, floating, guest, guests, host, host_cell, hosts, limits, pinned
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}
-
-
-@given(hosts(), guests(alike=True), limits())
-def test_never_exceeds_what_is_free(topology, wanted, bounds):
-    found = fit(topology, wanted, bounds)
-    if not found:
-        return
-    by_id = {cell.id: cell for cell in topology.cells}
-    used = [cell.id for cell in found.fitted.cells]
-    assert len(set(used)) == len(used)
-    for cell in found.fitted.cells:
-        on = by_id[cell.id]
-        pins = dict(cell.pins or ())
-        assert frozenset(pins.values()) <= on.free
-        assert len(frozenset(pins.values())) == len(pins)
-        assert frozenset(pins) == (cell.pcpuset if cell.has_pinned else frozenset())
-        assert len(cell.cpuset) <= len(on.cpuset)
-        if bounds and cell.has_floating:
-            assert on.cpu_usage + len(cell.cpuset) <= len(on.cpuset) * bounds.cpu_ratio
-            assert on.memory_usage + cell.memory <= on.memory * bounds.ram_ratio
-        if cell.has_pinned and on.smallest_pages:
-            assert cell.memory * 1024 <= on.smallest_pages.free * on.smallest_pages.size
-
-
-@given(hosts(), guests(most=1))
-def test_fitted_page_size_has_enough_free_pages(topology, wanted):
-    found = fit(topology, wanted)
-    if not found or not wanted.cells[0].pagesize:
-        return
-    cell = found.fitted.cells[0]
-    on = next(c for c in topology.cells if c.id == cell.id)
-    assert cell.pagesize > 0
-    assert cell.memory * 1024 <= on.pages_by_size[cell.pagesize].free * cell.pagesize
-
-
-@given(hosts(), guests(most=1), limits())
-def test_pins_and_reserved_cpus_are_disjoint(topology, wanted, bounds):
-    found = fit(topology, wanted, bounds)
-    if not found:
-        return
-    cell = found.fitted.cells[0]
-    cpus = [cpu for _, cpu in cell.pins or ()] + sorted(cell.reserved or ())
-    assert len(set(cpus)) == len(cpus)
-    assert bool(cell.reserved) == (wanted.isolated_emulator)
 
 
 @given(hosts(), guests(), limits())
@@ -189,12 +145,6 @@ def test_unreadable_pools_refuse_only_guests_with_pci_requests():
     assert Fitter().fit(TWO, guest(pinned()), None, unreadable)
 
 
-def test_packing_prefers_the_fuller_cell():
-    fuller = host(host_cell(0), host_cell(1, pinned=frozenset({100})))
-    assert fit(fuller, guest(pinned())).fitted.cell_ids == {0}
-    assert fit(fuller, guest(pinned()), packing=True).fitted.cell_ids == {1}
-
-
 def test_hosts_in_equal_states_cost_one_fit():
     states = [host(host_cell(0, memory_usage=state), host_cell(1)) for state in range(5)]
     fitter, pools = Fitter(), from_flat([{**NIC, "numa_node": 0, "count": 2}])
@@ -219,12 +169,6 @@ def test_number_of_cached_fits_is_bounded():
         fitter.fit(host(host_cell(0, memory_usage=number)), guest(pinned()))
     fitter.fit(host(host_cell(0, memory_usage=0)), guest(pinned()))
     assert fitter.made == 4
-
-
-def test_small_pages_decide_for_pinned_guests_without_page_size():
-    full = host_cell(0, pages=(PagePool(4, 1 << 20, used=1 << 20), PagePool(2048, 1024)))
-    assert not fit(host(full), guest(pinned()))
-    assert fit(host(full), guest(pinned(pagesize=-2))).fitted.cells[0].pagesize == 2048
 
 
 def test_all_hosts_of_a_request_share_one_budget():

@@ -6,7 +6,7 @@ import pytest
 from scheduler.numa.fit import fit
 from scheduler.numa.topology import PinConflict
 from scheduler.numa.usage import consume, release
-from tests.unit.numa.shapes import floating, guest, guests, host, host_cell, hosts, limits, pinned
+from tests.unit.numa.shapes import guest, guests, host, host_cell, hosts, limits, pinned
 
 
 @given(hosts(), guests(), limits())
@@ -33,34 +33,11 @@ def test_guest_after_guest_stays_within_the_host(topology, wanted):
         topology = charged
 
 
-def test_charges_only_the_cells_in_use():
-    topology = host(host_cell(0), host_cell(1))
-    charged = consume(topology, fit(topology, guest(pinned(memory=1024, pagesize=2048))).fitted)
-    first, second = charged.cells
-    assert (first.memory_usage, first.cpu_usage, first.pinned) == (1024, 0, {0, 1})
-    assert [pool.used for pool in first.pages] == [0, 512]
-    assert second is topology.cells[1]
-
-
 def test_a_guest_is_charged_to_a_cell_without_pages():
     """Nova fails to charge it (spec: numa-and-pci 3.12)."""
     bare = host(host_cell(0, pages=()))
     charged = consume(bare, fit(bare, guest(pinned())).fitted).cells[0]
     assert (charged.pinned, charged.memory_usage) == ({0, 1}, 512)
-
-
-def test_floating_guests_use_shared_cpus_and_the_smallest_pages():
-    topology = host(host_cell(0, cpuset=frozenset({50, 51})))
-    charged = consume(topology, fit(topology, guest(floating())).fitted).cells[0]
-    assert (charged.cpu_usage, charged.memory_usage, charged.pinned) == (2, 512, frozenset())
-    assert charged.pages[0].used == 131072
-
-
-def test_isolate_uses_whole_cores():
-    smt = host_cell(0, threads=2)
-    legacy = host(replace(smt, cpuset=smt.pcpuset))
-    found = fit(legacy, guest(pinned(vcpus=1, thread_policy="isolate")))
-    assert consume(legacy, found.fitted).cells[0].pinned == {0, 1}
 
 
 def test_isolate_with_pins_of_another_host_cell_charges_no_cpus():

@@ -9,28 +9,9 @@ def kind(**keys):
     return from_flat([{"vendor_id": "8086", "count": 1, **keys}]).kinds[0]
 
 
-@pytest.mark.parametrize(
-    ("keys", "specs", "described"),
-    [
-        ({}, [{"vendor_id": "8086"}], True),
-        ({"tag": "Value"}, [{"tag": "vALUE"}], True),
-        ({}, [{"vendor_id": "1"}, {"vendor_id": "8086"}], True),
-        ({}, [{"vendor_id": "1"}], False),
-        ({}, [{}], True),
-        ({}, [], False),
-        ({}, [{"physical_network": None}], True),
-        ({"physical_network": "a"}, [{"physical_network": None}], False),
-        ({}, [{"remote_managed": "False"}], False),
-        ({"remote_managed": "true"}, [{"remote_managed": "1"}], False),
-        ({}, [{"resource_class": "X", "traits": "Y", "rp_uuids": "Z", "rp_uuid": "U"}], True),
-        ({"numa_node": 0}, [{"numa_node": "0"}], False),
-        ({"numa_node": None}, [{"numa_node": None}], True),
-        ({}, [{"count": "1"}], False),
-        ({}, [{"count": None}], False),
-    ],
-)
-def test_is_described(keys, specs, described):
-    assert is_described(kind(**keys), make_request(1, specs)) is described
+@pytest.mark.parametrize("spec", [{"count": "1"}, {"count": None}, {"numa_node": "0"}], ids=str)
+def test_amounts_and_nodes_are_no_texts_to_compare(spec):
+    assert not is_described(kind(numa_node=0), make_request(1, [spec]))
 
 
 @pytest.mark.parametrize(
