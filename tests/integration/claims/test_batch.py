@@ -6,7 +6,6 @@ import pytest
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from tests.integration.placement_fixtures import request_for
-from tools.rig.faulty_proxy import concurrent_update, drop_after, drop_before, error, html, late
 
 POST = ("POST", "/allocations")
 
@@ -25,14 +24,6 @@ def holds_its_own(cloud, plan, results):
         expected = plan[one].allocations if result.done else {}
         assert cloud.held(one).allocations == expected
     return [result.outcome for result in results.values()]
-
-
-def test_one_request_for_all(claim, candidates, cloud, proxy):
-    before = len(proxy.seen)
-    first, second = candidates
-    plan, results = claim(first, second, first, second)
-    assert len(proxy.seen) == before + 1
-    assert holds_its_own(cloud, plan, results) == [Outcome.DONE] * 4
 
 
 def test_the_one_too_many_is_left_out(claim, candidates, cloud, proxy):
@@ -54,24 +45,6 @@ def test_missing_provider(claim, candidates, cloud, proxy):
         "GONE",
     ]
     assert proxy.count(*POST) == 2
-
-
-FAULTS = {
-    "concurrent updates": concurrent_update,
-    "answer lost": drop_after,
-    "request lost": drop_before,
-    "request late": late(0.05),
-    "503 of a load balancer": html(503),
-    "500 after commit": error(500, "deadlock", after=True),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
-def test_faults(claim, candidates, cloud, proxy, fault):
-    proxy.on(*POST, fault)
-    plan, results = claim(*candidates, *candidates)
-    assert holds_its_own(cloud, plan, results) == [Outcome.DONE] * 4
-    assert [cloud.used(candidate.root)["VCPU"] for candidate in candidates] == [4, 4]
 
 
 def test_two_requests_for_the_same_hosts(claim, candidates, cloud):

@@ -1,5 +1,4 @@
 from concurrent.futures import ThreadPoolExecutor
-import logging
 import uuid
 
 import pytest
@@ -9,10 +8,9 @@ from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.session import Timeouts
 from scheduler.placement.writes import Write
-from tests.integration.placement_fixtures import OWNER, QUICK_WRITES, make_claimer, put, request_for
+from tests.integration.placement_fixtures import OWNER, make_claimer, put, request_for
 from tools.rig.faulty_proxy import (
     after_doing,
-    concurrent_update,
     delayed,
     drop_after,
     drop_before,
@@ -115,62 +113,6 @@ def test_slow_answer_times_out_and_is_found(cloud, candidates, connect, proxy, i
     assert cloud.held(instance).allocations == candidates[0].allocations
 
 
-def test_placement_is_not_there(connect, candidates, instance):
-    claimer = make_claimer(connect("http://127.0.0.1:1"))
-    result = claimer.claim(request_for(instance, candidates[0]))
-    assert result.outcome is Outcome.UNSENT
-    assert len(claimer.doubts) == 0, "nothing was sent"
-
-
-@pytest.mark.parametrize("fault", [html(401), error(403, "no"), error(404, "what?")])
-def test_denied(claim, candidates, proxy, fault):
-    proxy.on(*PUT, *[fault] * 2)
-    result = claim(candidates[0])
-    assert result.outcome is Outcome.DENIED
-
-
-def test_concurrent_updates_are_ridden_out(claim, candidates, proxy):
-    proxy.on(*PUT, *[concurrent_update] * 5)
-    assert claim(candidates[0]).done
-
-
-def test_endless_concurrent_updates_end(claim, candidates, proxy, caplog):
-    proxy.on(*PUT, *[concurrent_update] * QUICK_WRITES.concurrent_update_tries)
-    with caplog.at_level(logging.WARNING):
-        result = claim(candidates[0])
-    assert result.outcome is Outcome.CONTENDED
-    assert result.try_next
-    assert "Failed scheduler client operation claim_resources: out of retries" in caplog.text
-    assert "Failed to save allocation for" in caplog.text
-    assert claim(candidates[1]).done
-
-
-def test_endless_consumer_conflicts_end(claim, candidates, proxy, claimer):
-    text = "consumer generation conflict - expected 7 but got None"
-    proxy.on(*PUT, *[error(409, text, "placement.concurrent_update")] * 20)
-    assert claim(candidates[0]).outcome is Outcome.CHANGED
-
-
-class TestAllocationsOfAnotherRequest:
-    def test_the_same_host_is_told(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).done
-        result = claim(candidates[0])
-        assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
-        assert cloud.held(instance).generation == 1
-
-    def test_another_host_is_refused(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).done
-        result = claim(candidates[1])
-        assert (result.outcome, result.held) == (Outcome.CHANGED, cloud.held(instance))
-        assert cloud.held(instance).allocations == candidates[0].allocations
-        assert cloud.used(candidates[1].root).get("VCPU", 0) == 0
-
-    def test_ignored_hosts_that_hold_nothing_change_nothing(self, claim, candidates, cloud, instance):
-        assert claim(candidates[0]).done
-        assert claim(candidates[1], evacuating_from={str(uuid.uuid4())}).outcome is Outcome.CHANGED
-        assert cloud.held(instance).allocations == candidates[0].allocations
-
-
 class TestEvacuation:
     @pytest.fixture
     def evacuate(self, claim, candidates):
@@ -219,13 +161,6 @@ class TestEvacuation:
 
 
 class TestRelease:
-    def test_deletes(self, claim, claimer, candidates, cloud, instance, caplog):
-        result = claim(candidates[0])
-        with caplog.at_level(logging.INFO):
-            claimer.release_result(instance, result)
-        assert cloud.held(instance) == NOTHING
-        assert f"Deleted allocations for instance {instance}" in caplog.text
-
     @pytest.mark.parametrize(
         "fault", [drop_before, drop_after, html(503), error(500, "deadlock", after=True)]
     )
@@ -237,12 +172,6 @@ class TestRelease:
         claimer.release_result(instance, result)
         assert claimer.is_settled()
         assert cloud.held(instance) == NOTHING
-
-    def test_failed_claim_needs_none(self, claimer, candidates, instance, proxy):
-        result = claimer.claim(request_for(instance, candidates[0], Owner(None, "user")))
-        before = len(proxy.seen)
-        claimer.release_result(instance, result)
-        assert len(proxy.seen) == before
 
 
 def test_one_host_and_many_claimers(claimer, cloud, client, candidates):

@@ -1,4 +1,3 @@
-from concurrent.futures import ThreadPoolExecutor
 import logging
 import uuid
 
@@ -8,7 +7,7 @@ from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.providers import read_provider
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import make_claimer, request_for
-from tools.rig.faulty_proxy import delayed, drop_after, drop_before, error, html
+from tools.rig.faulty_proxy import drop_after, drop_before, error, html
 
 GET = ("GET", "/allocation_candidates")
 
@@ -30,13 +29,6 @@ def test_flat_hosts(source, cloud):
     assert (found.reason, found.failed, found.truncated) == ("", False, False)
     usage = found.usage(roots[0])
     assert (usage["VCPU"].capacity, usage["VCPU"].used) == (4, 0)
-
-
-def test_cut_by_the_limit(source, cloud):
-    cloud.make(3)
-    found = source.fetch([cloud.query(limit=2)], None)
-    assert len(found.by_root) == 2
-    assert found.truncated
 
 
 @pytest.mark.parametrize(
@@ -74,34 +66,6 @@ def test_everything_from_a_child(source, cloud):
     assert found.by_root[root][0].allocations.keys() == {child}
 
 
-def test_several_candidates_of_one_host(source, cloud):
-    (root,) = cloud.make(1)
-    children = [
-        cloud.make(1, {"VGPU": {"total": 1}}, traits=[], parent=root, aggregates=[])[0] for _ in range(3)
-    ]
-    found = source.fetch([cloud.query("resources=VCPU%3A1&resources1=VGPU%3A1")], None)
-    group = found.by_root[root]
-    assert sorted(candidate.mappings["1"][0] for candidate in group) == sorted(children)
-
-
-def test_fallback_is_appended_without_doubles(source, cloud):
-    roots = cloud.make(2, {"VCPU": {"total": 4}, "PCPU": {"total": 4}, "MEMORY_MB": {"total": 4096}})
-    first, second = cloud.query("resources=PCPU%3A2"), cloud.query("resources=VCPU%3A2")
-    found = source.fetch([first, second, first], None)
-    for root in roots:
-        classes = [list(candidate.allocations[root]["resources"]) for candidate in found.by_root[root]]
-        assert classes == [["PCPU"], ["VCPU"]]
-
-
-def test_nothing_fits(source, cloud, caplog):
-    cloud.make(1)
-    with caplog.at_level(logging.INFO):
-        found = source.fetch([cloud.query("resources=VCPU%3A99")], None)
-    assert found.by_root == {}
-    assert (found.reason, found.failed) == ("no provider satisfies the request", False)
-    assert "Got no allocation candidates from the Placement API" in caplog.text
-
-
 FAILURES = {
     "unknown trait": ("resources=VCPU%3A1&required=CUSTOM_NO_SUCH", [], "No such trait(s): CUSTOM_NO_SUCH"),
     "no answer": (None, [drop_before] * 9, "does not respond"),
@@ -127,30 +91,11 @@ def test_failures_are_no_candidates(source, cloud, proxy, caplog, text, faults, 
         assert "Failed to retrieve allocation candidates from placement API" in caplog.text
 
 
-def test_first_query_fails_and_the_fallback_does_not(source, cloud, proxy, client, instance):
-    (root,) = cloud.make(1)
-    proxy.on(*GET, html(503))
-    found = source.fetch([cloud.query("resources=VCPU%3A1"), cloud.query()], None)
-    (candidate,) = found.by_root[root]
-    assert candidate.version == "1.36"
-    assert make_claimer(client).claim(request_for(instance, candidate)).done
-
-
 def test_connection_closed_while_idle_is_no_failure(source, cloud, proxy):
     cloud.make(1)
     proxy.on(*GET, drop_after)
     assert source.fetch([cloud.query()], None).by_root
     assert proxy.count(*GET) == 2
-
-
-def test_burst_of_equal_requests_costs_few_questions(source, cloud, proxy):
-    roots = cloud.make(2)
-    proxy.on(*GET, *[delayed(0.2)] * 30)
-    query = cloud.query()
-    with ThreadPoolExecutor(30) as pool:
-        answers = list(pool.map(lambda _: source.fetch([query], None), range(30)))
-    assert all(set(found.by_root) == set(roots) for found in answers)
-    assert proxy.count(*GET) <= 4
 
 
 def test_capacity_is_judged_by_the_summaries(source, cloud, client):
