@@ -1,6 +1,5 @@
 """The decision stream on a real RabbitMQ of one node."""
 
-import json
 import time
 from urllib.parse import urlsplit
 
@@ -9,10 +8,9 @@ import pytest
 
 from scheduler.hosts.pending import LIFETIME
 from scheduler.stream import broker, decision_stream
-from scheduler.stream.records import LARGEST_MESSAGE, Entry, Kind, encode
+from scheduler.stream.records import Kind, encode
 from tests.integration.stream.schedulers import (
     H1,
-    H2,
     PATIENCE,
     Schedulers,
     broker_of,
@@ -162,40 +160,6 @@ def test_a_host_that_falls_silent_is_left_for_the_next(schedulers, stream, rabbi
         proxy.silent = True
         assert see_each_other(one, another)
         assert eventually(lambda: one.stream.status().in_step, PATIENCE)
-
-
-def test_hostile_and_foreign_records_leave_a_stream_in_use(schedulers, stream, caplog):
-    one, another = schedulers.start(stream, "a"), schedulers.start(stream, "b")
-    known = one.decide()
-    assert eventually(lambda: another.knows(known))
-    later = json.loads(b'{"version": 9, "kind": "prophecy", "sender": "x", "counter": 1, "time": 1}')
-    write(
-        stream,
-        b"\x00\xff" * 1000,
-        b"[" * 60_000,
-        b"[" + b" " * LARGEST_MESSAGE + b"]",
-        json.dumps([later, {"version": 1, "kind": "prophecy"}, {"version": 1, "kind": "intent"}]).encode(),
-        record(Kind.INTENT, sender="x", counter=0, instance="far", node="no-such-node"),
-        record(Kind.INTENT, sender="x", counter=1, instance="huge", columns={"free_ram_mb": -(1 << 40)}),
-        record(Kind.BYE, sender="a", counter=1 << 50),
-        record(Kind.RELEASED, sender="x", counter=2, instance=known, node=H2),
-    )
-    assert see_each_other(one, another)
-    assert another.knows("huge", known)
-    assert not another.knows("far")
-    assert another.alive() == ["a", "b"]
-    assert caplog.text.count("Skipped an unreadable record") == 2  # once by each
-    assert len(caplog.text) < 2000
-
-
-def test_pending_decisions_of_others_have_a_bound(schedulers, stream):
-    one = schedulers.start(stream, "a")
-    entries = [Entry(instance=f"i{n}", node=H1, columns={"num_instances": 1}) for n in range(300)]
-    one.pending._most_shared = 100
-    write(stream, *(record(counter=n, instance=e.instance) for n, e in enumerate(entries)))
-    assert eventually(lambda: one.stream.status().received == 300)
-    assert len(one.pending) == 100
-    assert one.decide()
 
 
 def test_publishing_never_waits_for_the_broker(schedulers, stream, rabbit_url):
