@@ -100,10 +100,27 @@ class OperatorApp(App):
         self.parser.print_help(self.stdout)
 
 
+#: The name of an argument, and what argparse gets for it.
+Argument = tuple[str, dict[str, Any]]
+Arguments = tuple[Argument, ...]
+
+
 class ConfiguredCommand(Command):
-    """The base of commands that read the configuration of the scheduler."""
+    """The base of commands that read the configuration of the scheduler.
+
+    Attributes:
+        arguments: What a command has besides the arguments of its base.
+    """
 
     needs_conf = True
+    arguments: Arguments = ()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        for kind in reversed(type(self).__mro__):
+            for name, options in vars(kind).get("arguments", ()):
+                parser.add_argument(name, **options)
+        return parser
 
     @property
     def conf(self) -> cfg.ConfigOpts:
@@ -194,24 +211,29 @@ def since(words: str) -> float:
         ) from error
 
 
-def add_number(
-    parser: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup,
-    name: str,
-    default: float,
-    words: str,
-    kind: Callable[[str], Any] = positive_integer,
-) -> None:
-    """Add an argument that is a number, with its default in the help."""
-    words = f"{words} (default: {default:g})"
-    parser.add_argument(name, type=kind, default=default, metavar="N", help=words)
+#: What a text file is for.
+AS_METRICS = "as metrics for the textfile collector of node-exporter"
 
 
-def add_since(parser: argparse.ArgumentParser, default: float | str | None) -> None:
-    """Add an argument that restricts a command to the latest requests.
+def flag(name: str, words: str) -> Argument:
+    return name, {"action": "store_true", "help": words}
 
-    Args:
-        default: Shown in the help if it is a text.
-    """
+
+def value(name: str, meta: str, words: str, **more: Any) -> Argument:
+    return name, {"metavar": meta, "help": words, **more}
+
+
+def values(name: str, meta: str, words: str, **more: Any) -> Argument:
+    """Return an argument that can be repeated."""
+    return value(name, meta, f"{words}; can be repeated", action="append", default=[], **more)
+
+
+def count(name: str, default: float, words: str, kind: Callable[[str], Any] = positive_integer) -> Argument:
+    return value(name, "N", f"{words} (default: {default:g})", type=kind, default=default)
+
+
+def latest(default: float | str | None) -> Argument:
+    """Return an argument that restricts a command to the latest requests; the help has a text as default."""
     shown = f" (default: {default})" if isinstance(default, str) else ""
     words = f"only requests since this time in UTC, or of at most this age, such as 90s, 15m or 2h{shown}"
-    parser.add_argument("--since", type=since, default=default, metavar="TIME", help=words)
+    return value("--since", "TIME", words, type=since, default=default)

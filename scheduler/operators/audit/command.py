@@ -17,7 +17,7 @@ from scheduler import conf as options
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import chunks, utcnow
-from scheduler.operators.app import add_number, seconds
+from scheduler.operators.app import count, seconds
 from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventories, without_service
 from scheduler.operators.audit.readers import NovaReader, PlacementReader
 from scheduler.operators.audit.values import Audited, AuditFinding, ConsumerRecords, Kind
@@ -39,20 +39,17 @@ class AuditCommand(ShownCommand):
     Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without one of the databases.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        default = Settings()
-        grace, words = (
-            default.grace.total_seconds(),
-            "age in seconds below which a record counts as in progress",
-        )
-        add_number(parser, "--grace", grace, words, seconds)
-        words = "seconds until a finding is read again, and reported if it is still there"
-        add_number(parser, "--recheck-after", default.recheck_after, words, seconds)
-        add_number(parser, "--at-once", 4, "concurrent requests to Placement")
-        words = "maximum number of findings that are shown; the others are counted"
-        add_number(parser, "--limit", default.limit, words)
-        return parser
+    arguments = (
+        count("--grace", 3600, "age in seconds below which a record counts as in progress", seconds),
+        count(
+            "--recheck-after",
+            10,
+            "seconds until a finding is read again, and reported if it is still there",
+            seconds,
+        ),
+        count("--at-once", 4, "concurrent requests to Placement"),
+        count("--limit", 10_000, "maximum number of findings that are shown; the others are counted"),
+    )
 
     def show(self, args: argparse.Namespace) -> Shown:
         options.require_databases(self.conf)

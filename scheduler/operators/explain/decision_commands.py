@@ -20,7 +20,16 @@ from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_service.service_record import live_schedulers
-from scheduler.operators.app import add_number, add_since, positive_number, whole_number
+from scheduler.operators.app import (
+    Arguments,
+    count,
+    flag,
+    latest,
+    positive_number,
+    value,
+    values,
+    whole_number,
+)
 from scheduler.operators.explain import decision
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shown.command import ShownCommand
@@ -35,6 +44,10 @@ LOG = logging.getLogger(f"nova.{__name__}")
 TIMEOUT = 5.0
 
 Document = dict[str, Any]
+
+#: The argument that names a decision.
+NAMES = "REQUEST_ID|INSTANCE_UUID"
+NAME = value("name", NAMES, "its latest decision is explained")
 
 #: Where a decision comes from.
 MEMORY, LOG_FILE = "memory", "log"
@@ -51,26 +64,21 @@ class BrokerUnavailable(NoAnswer):
 class Question(ShownCommand):
     """The base of the commands that query schedulers."""
 
-    default_timeout = TIMEOUT
-
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments: Arguments = (
+        values(
             "--scheduler",
-            action="append",
-            metavar="HOST",
-            default=[],
-            help="query only the scheduler with this [DEFAULT]/host; can be repeated (default: all "
-            "schedulers that write heartbeats to nova's database; if none is known, the one of this host)",
-        )
-        parser.add_argument(
+            "HOST",
+            "query only the scheduler with this [DEFAULT]/host (default: all schedulers that write "
+            "heartbeats to nova's database; if none is known, the one of this host)",
+        ),
+        value(
             "--timeout",
+            "SECONDS",
+            "timeout of an answer (default: %(default)g)",
             type=positive_number,
-            default=self.default_timeout,
-            metavar="SECONDS",
-            help="timeout of an answer (default: %(default)g)",
-        )
-        return parser
+            default=TIMEOUT,
+        ),
+    )
 
     @cached_property
     def live_hosts(self) -> list[str]:
@@ -159,15 +167,14 @@ class FoundDecision(NamedTuple):
 class RecordedQuestion(Question):
     """The base of commands on decisions in the memory of schedulers or in a decision log."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments: Arguments = (
+        value(
             "--log",
-            metavar="DIRECTORY",
-            help="read the decision log in this directory and query no scheduler (default: "
+            "DIRECTORY",
+            "read the decision log in this directory and query no scheduler (default: "
             "[berth]/decision_log is read if no scheduler knows the decision)",
-        )
-        return parser
+        ),
+    )
 
     def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
         """Return the latest decision on a request id or an instance; if there is none, log that.
@@ -264,14 +271,10 @@ class DecisionCommand(RecordedQuestion):
     JSON and YAML have the whole document, CSV has the hosts.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
-        )
-        words = "number of hosts in the list, the most important first; 0: all"
-        add_number(parser, "--hosts", 20, words, whole_number)
-        return parser
+    arguments = (
+        NAME,
+        count("--hosts", 20, "number of hosts in the list, the most important first; 0: all", whole_number),
+    )
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         found = self.find_decision(args, args.name)
@@ -283,13 +286,12 @@ class DecisionCommand(RecordedQuestion):
 class ListCommand(RecordedQuestion):
     """List the latest decisions of all schedulers."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("--failed", action="store_true", help="only requests that failed")
-        add_since(parser, 0.0)
-        parser.add_argument("--project", metavar="ID", help="only requests of this project")
-        add_number(parser, "--limit", 100, "number of decisions")
-        return parser
+    arguments = (
+        flag("--failed", "only requests that failed"),
+        latest(0.0),
+        value("--project", "ID", "only requests of this project"),
+        count("--limit", 100, "number of decisions"),
+    )
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         found = self.entries(

@@ -24,10 +24,10 @@ from scheduler.decisions.host_history import (
 )
 from scheduler.decisions.rendering import FilterVerdict
 from scheduler.logs import count_text
-from scheduler.operators.app import add_since
+from scheduler.operators.app import flag, latest, value
 from scheduler.operators.explain import host_now
 from scheduler.operators.explain.decision import failed_sets, why
-from scheduler.operators.explain.decision_commands import RecordedQuestion, read_log
+from scheduler.operators.explain.decision_commands import NAMES, RecordedQuestion, read_log
 from scheduler.operators.explain.host_now import HostNow, HostStatus, NodeStatus
 from scheduler.operators.shown.shown import BAD, GOOD, Fact, Head, Saying, Shown, Table
 
@@ -252,21 +252,16 @@ class HostCommand(RecordedQuestion):
     it, the request is decided again for this host alone as it is now.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST", help="a service host, a node name or the UUID of a node")
-        parser.add_argument(
+    arguments = (
+        value("host", "HOST", "a service host, a node name or the UUID of a node"),
+        value(
             "--decision",
-            metavar="REQUEST_ID|INSTANCE_UUID",
-            help="explain the host for the latest decision on this request or instance",
-        )
-        parser.add_argument(
-            "--now",
-            action="store_true",
-            help="with --decision: also decide the request again for this host alone, as it is now",
-        )
-        add_since(parser, 0.0)
-        return parser
+            NAMES,
+            "explain the host for the latest decision on this request or instance",
+        ),
+        flag("--now", "with --decision: also decide the request again for this host alone, as it is now"),
+        latest(0.0),
+    )
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         return self._show_decision(args) if args.decision else self._show_host(args)

@@ -9,22 +9,15 @@ from scheduler.decisions.document import Cause, Constraint, Decision, Error
 from scheduler.decisions.failure_cause import code_of_constraint
 from scheduler.decisions.rendering import first
 from scheduler.logs import count_text
-from scheduler.operators.explain.decision_commands import RecordedQuestion
+from scheduler.operators.app import flag
+from scheduler.operators.explain.decision_commands import NAME, RecordedQuestion
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, lines_of
 
 
 class WhyCommand(RecordedQuestion):
     """Say in five lines why a request got its host or none, for a ticket, or with --user for the user."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "name", metavar="REQUEST_ID|INSTANCE_UUID", help="its latest decision is explained"
-        )
-        parser.add_argument(
-            "--user", action="store_true", help="say it without names of hosts and rules, for the user"
-        )
-        return parser
+    arguments = (NAME, flag("--user", "say it without names of hosts and rules, for the user"))
 
     def show(self, args: argparse.Namespace) -> Shown | None:
         found = self.find_decision(args, args.name)

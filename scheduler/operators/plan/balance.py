@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.logs import count_text
-from scheduler.operators.app import add_number
+from scheduler.operators.app import count, value
 from scheduler.operators.plan.command import WrongArgument, unknown
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, described, moves_table
@@ -39,15 +39,16 @@ class BalanceCommand(RunnablePlan):
     kind = "balance"
     repeats = False
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--goal", default=SPREAD, metavar="GOAL",
-            help="spread: make the share of memory in use more even; pack: empty as many hosts as possible "
+    arguments = (
+        value(
+            "--goal",
+            "GOAL",
+            "spread: make the share of memory in use more even; pack: empty as many hosts as possible "
             "(default: spread)",
-        )  # fmt: skip
-        add_number(parser, "--moves", 20, "maximum number of moves")
-        return parser
+            default=SPREAD,
+        ),
+        count("--moves", 20, "maximum number of moves"),
+    )
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "BalancePlan":
         return self.left(cloud, args, 0)

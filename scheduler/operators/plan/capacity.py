@@ -13,7 +13,7 @@ import numpy as np
 from scheduler import objects
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.logs import count_text
-from scheduler.operators.app import writing
+from scheduler.operators.app import AS_METRICS, flag, value, writing
 from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, amounts
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
@@ -40,17 +40,10 @@ class CapacityCommand(RequestPlan):
 
     needs_request = False
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--all", action="store_true", help="count for all flavors, also after the loss of any one host"
-        )
-        parser.add_argument(
-            "--textfile",
-            metavar="FILE",
-            help="with --all: write the counts as metrics for the textfile collector of node-exporter",
-        )
-        return parser
+    arguments = (
+        flag("--all", "count for all flavors, also after the loss of any one host"),
+        value("--textfile", "FILE", f"with --all: write the counts {AS_METRICS}"),
+    )
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         described = any((args.flavor, args.like, args.spec))

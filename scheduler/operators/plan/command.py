@@ -15,6 +15,7 @@ import msgspec
 from scheduler import conf as options
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError
+from scheduler.operators.app import Arguments, flag, value, values
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Part, Shown
 from scheduler.operators.snapshot import snapshot
@@ -165,6 +166,15 @@ class RequestPlan(PlanCommand):
     """The base of plans for a request, which a flavor, a file or an existing instance describes."""
 
     needs_request = True
+    arguments: Arguments = (
+        value("--image", "UUID", "an image; one of the latest requests must have it"),
+        values("--image-property", "KEY=VALUE", "an image property"),
+        values("--hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
+        values("--ignore-host", "HOST", "a host to leave out"),
+        value("--az", "ZONE[:HOST[:NODE]]", "availability zone; with HOST, the host is forced"),
+        value("--project", "ID", "project of the request"),
+        flag("--boot-from-volume", "the root disk is a volume, not on the host"),
+    )
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -173,25 +183,5 @@ class RequestPlan(PlanCommand):
         what.add_argument("--like", metavar="INSTANCE_UUID", help="the stored request of this instance")
         what.add_argument(
             "--spec", metavar="FILE", help="a file with a RequestSpec in JSON, as nova stores it"
-        )
-        parser.add_argument(
-            "--image", metavar="UUID", help="an image; one of the latest requests must have it"
-        )
-        for name, meta, words in (
-            ("image-property", "KEY=VALUE", "an image property"),
-            ("hint", "KEY=VALUE", "a scheduler hint, such as group=UUID of a server group"),
-            ("ignore-host", "HOST", "a host to leave out"),
-        ):
-            parser.add_argument(
-                f"--{name}", action="append", default=[], metavar=meta, help=f"{words}; can be repeated"
-            )
-        parser.add_argument(
-            "--az",
-            metavar="ZONE[:HOST[:NODE]]",
-            help="availability zone; with HOST, the host is forced",
-        )
-        parser.add_argument("--project", metavar="ID", help="project of the request")
-        parser.add_argument(
-            "--boot-from-volume", action="store_true", help="the root disk is a volume, not on the host"
         )
         return parser

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler.logs import count_text, sanitize
+from scheduler.operators.app import flag, value, values
 from scheduler.operators.plan.command import NAMED, WrongArgument, amounts, rows_of_hosts
 from scheduler.operators.plan.movable import COLD, EVACUATE, LIVE, Way, way_of, way_off_a_dead_host
 from scheduler.operators.plan.moves import (
@@ -42,27 +43,20 @@ class DrainCommand(RunnablePlan):
 
     kind = "drain"
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("host", metavar="HOST", nargs="*", help="a service host to empty")
-        for name in ("aggregate", "zone", "cell"):
-            parser.add_argument(
-                f"--{name}", action="append", default=[], metavar="NAME",
-                help=f"empty all hosts of this {name}; can be repeated",
-            )  # fmt: skip
-        parser.add_argument(
-            "--commands", action="store_true",
-            help="print only a shell script with the openstack commands that carry out the moves",
-        )  # fmt: skip
-        parser.add_argument(
-            "--evacuate", action="store_true", help="the hosts are down: evacuate their instances"
-        )
-        parser.add_argument(
-            "--reset-states", action="store_true",
-            help="evacuate also instances that nova evacuates only after their state was reset to error, "
-            "such as paused ones: they start again as their image or volume has them",
-        )  # fmt: skip
-        return parser
+    arguments = (
+        value("host", "HOST", "a service host to empty", nargs="*"),
+        *(
+            values(f"--{name}", "NAME", f"empty all hosts of this {name}")
+            for name in ("aggregate", "zone", "cell")
+        ),
+        flag("--commands", "print only a shell script with the openstack commands that carry out the moves"),
+        flag("--evacuate", "the hosts are down: evacuate their instances"),
+        flag(
+            "--reset-states",
+            "evacuate also instances that nova evacuates only after their state was reset to error, such "
+            "as paused ones: they start again as their image or volume has them",
+        ),
+    )
 
     def add_run(self, group: Any) -> None:
         either = group.add_mutually_exclusive_group()

@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 from scheduler import objects
 from scheduler.decisions import document
 from scheduler.logs import count_text
-from scheduler.operators.app import add_number
+from scheduler.operators.app import count
 from scheduler.operators.explain import decision
 from scheduler.operators.plan.command import Plan, RequestPlan
 from scheduler.operators.shown.shown import Columns, Fact, Head, Part, table
@@ -29,10 +29,7 @@ class DryRunCommand(RequestPlan):
     Exit status: 0 every instance finds a place, 3 some do not, 255 it could not be found out.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_number(parser, "--count", 1, "number of instances")
-        return parser
+    arguments = (count("--count", 1, "number of instances"),)
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "DryRunPlan":
         return dry_run(cloud, requests.make_request(args, cloud.snapshot.stored, self.conf))

@@ -17,7 +17,7 @@ from scheduler import conf as options
 from scheduler.conf.changed import change
 from scheduler.errors import BerthError
 from scheduler.logs import count_text
-from scheduler.operators.app import add_number, add_since
+from scheduler.operators.app import count, flag, latest, value, values
 from scheduler.operators.plan.balance import Spread, histogram, spread_of
 from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument
 from scheduler.operators.plan.fits import fits
@@ -40,22 +40,19 @@ class PolicyCommand(PlanCommand):
     Exit status: 0 all find a host with the other options, 3 some do not, 255 no plan could be made.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
-            "--set", action="append", default=[], dest="settings", metavar="[GROUP.]OPTION=VALUE",
-            help="change an option, of [filter_scheduler] if no group is named; the value is written as in "
-            "nova.conf; can be repeated",
-        )  # fmt: skip
-        parser.add_argument(
-            "--other-config", metavar="FILE", help="use this configuration file as the other options"
-        )
-        parser.add_argument(
-            "--rows", action="store_true", help="also list each instance that would go elsewhere"
-        )
-        add_number(parser, "--last", 100, "maximum number of requests")
-        add_since(parser, None)
-        return parser
+    arguments = (
+        values(
+            "--set",
+            "[GROUP.]OPTION=VALUE",
+            "change an option, of [filter_scheduler] if no group is named; the value is written as in "
+            "nova.conf",
+            dest="settings",
+        ),
+        value("--other-config", "FILE", "use this configuration file as the other options"),
+        flag("--rows", "also list each instance that would go elsewhere"),
+        count("--last", 100, "maximum number of requests"),
+        latest(None),
+    )
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "PolicyPlan":
         if not args.settings and not args.other_config:

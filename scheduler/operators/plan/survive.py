@@ -16,7 +16,7 @@ import numpy as np
 
 from scheduler.errors import BerthError
 from scheduler.logs import count_text
-from scheduler.operators.app import writing
+from scheduler.operators.app import AS_METRICS, flag, value, writing
 from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument, amounts
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.losing import EVERYWHERE, Domain, Headrooms, Losses
@@ -48,29 +48,25 @@ class SurviveCommand(PlanCommand):
     Exit status: 0 there is room in all cases, 3 in some there is not, 255 no plan could be made.
     """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument(
+    arguments = (
+        value(
             "--by",
-            metavar="zone|aggregate:PATTERN",
-            help="fail whole availability zones, or aggregates whose names match a pattern, such as "
+            "zone|aggregate:PATTERN",
+            "fail whole availability zones, or aggregates whose names match a pattern, such as "
             "aggregate:rack*",
-        )
-        parser.add_argument(
-            "--flavor", metavar="NAME|ID",
-            help="count how many instances of this flavor may be added (default: the most frequent flavor)",
-        )  # fmt: skip
-        parser.add_argument(
-            "--all", action="store_true",
-            help="check all kinds of failures: of one host, of a failure domain and of a zone, with the "
-            "flavors at risk. Failure domains are the aggregates that have [berth] failure_domain_key, or "
-            "those of --by",
-        )  # fmt: skip
-        parser.add_argument(
-            "--textfile", metavar="FILE",
-            help="with --all: write the result as metrics for the textfile collector of node-exporter",
-        )  # fmt: skip
-        return parser
+        ),
+        value(
+            "--flavor",
+            "NAME|ID",
+            "count how many instances of this flavor may be added (default: the most frequent flavor)",
+        ),
+        flag(
+            "--all",
+            "check all kinds of failures: of one host, of a failure domain and of a zone, with the flavors "
+            "at risk. Failure domains are the aggregates with [berth] failure_domain_key, or those of --by",
+        ),
+        value("--textfile", "FILE", f"with --all: write the result {AS_METRICS}"),
+    )
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
         if args.all:

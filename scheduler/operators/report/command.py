@@ -11,7 +11,7 @@ from scheduler import conf as options
 from scheduler.decisions.document import time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
 from scheduler.errors import BerthError
-from scheduler.operators.app import add_since, writing
+from scheduler.operators.app import latest, value, writing
 from scheduler.operators.explain import decision
 from scheduler.operators.explain.decision_commands import (
     LOG_FILE,
@@ -45,21 +45,20 @@ class ReportCommand(RecordedQuestion):
 
     has_page = False
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_since(parser, "24h")
-        parser.add_argument(
+    arguments = (
+        latest("24h"),
+        value(
             "--html",
-            metavar="DIRECTORY",
-            help="write HTML pages to this directory: index.html and what it links to. They replace the "
-            "pages of the previous report",
-        )
-        parser.add_argument(
+            "DIRECTORY",
+            "write HTML pages to this directory: index.html and what it links to. They replace the pages "
+            "of the previous report",
+        ),
+        value(
             "--flavor",
-            metavar="NAME",
-            help="with --html: show which hosts have room for this flavor (default: the most requested one)",
-        )
-        return parser
+            "NAME",
+            "with --html: show which hosts have room for this flavor (default: the most requested one)",
+        ),
+    )
 
     def show(self, args: argparse.Namespace) -> Shown:
         entries = self.entries(args, failed=False, since=args.since, project=None, at_most=MOST_ENTRIES)

@@ -10,7 +10,7 @@ from typing import Any
 from scheduler.conf.log_output import set_up_logging
 from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError, ConfigError
-from scheduler.operators.app import ConfiguredCommand, add_since, writing
+from scheduler.operators.app import AS_METRICS, ConfiguredCommand, latest, value, writing
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import Copies
 from scheduler.operators.shadow.decisions import ShadowManager
@@ -23,14 +23,14 @@ from scheduler.stream.broker import broker_hosts
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
+#: The argument that names where comparisons are.
+DIRECTORY = value("--directory", "DIRECTORY", "directory of the comparisons (default: [DEFAULT]/state_path)")
+
 
 class RunCommand(ConfiguredCommand):
     """Decide copies of nova-scheduler's requests until SIGTERM. Nothing is claimed and no reply is sent."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _add_directory(parser)
-        return parser
+    arguments = (DIRECTORY,)
 
     def take_action(self, parsed_args) -> int:
         conf: Any = self.conf
@@ -73,16 +73,7 @@ class RunCommand(ConfiguredCommand):
 class ShadowReportCommand(ShownCommand):
     """Report how the decisions of berth-shadow differ from those of nova-scheduler."""
 
-    def get_parser(self, prog_name):
-        parser = super().get_parser(prog_name)
-        _add_directory(parser)
-        add_since(parser, "1d")
-        parser.add_argument(
-            "--textfile",
-            metavar="FILE",
-            help="write the counts as metrics for the textfile collector of node-exporter",
-        )
-        return parser
+    arguments = (DIRECTORY, latest("1d"), value("--textfile", "FILE", f"write the counts {AS_METRICS}"))
 
     def show(self, args) -> Shown:
         directory = Path(args.directory or self.conf.state_path)
@@ -91,11 +82,3 @@ class ShadowReportCommand(ShownCommand):
             with writing(f"Cannot write {args.textfile}"):
                 write_metrics(args.textfile, report.metrics(found))
         return report.shown(found, time_text(time.time()))
-
-
-def _add_directory(parser) -> None:
-    parser.add_argument(
-        "--directory",
-        metavar="DIRECTORY",
-        help="directory of the comparisons (default: [DEFAULT]/state_path)",
-    )

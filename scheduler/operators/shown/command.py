@@ -46,7 +46,9 @@ class ShownCommand(ConfiguredCommand, Lister):
     has_page = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
+        return self._with_page(super().get_parser(prog_name))
+
+    def _with_page(self, parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
         if self.has_page:
             parser.add_argument("--html", metavar="FILE", help="write an HTML page to this file")
         return parser
@@ -75,7 +77,7 @@ class ShownCommand(ConfiguredCommand, Lister):
     @cached_property
     def _origin(self) -> Origin:
         """The origin of what is as of now, which is one moment for all that a run of the command shows."""
-        of_output = ShownCommand.get_parser(self, "")
+        of_output = self._with_page(super(ConfiguredCommand, self).get_parser(""))
         # an abbreviation of an option on the output may be an option of the command
         of_output.allow_abbrev = False
         _, words = of_output.parse_known_args(self.command_line)
