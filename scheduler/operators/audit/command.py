@@ -22,15 +22,13 @@ from scheduler.operators.audit.compare import ConsumerCheck, Topology, inventori
 from scheduler.operators.audit.readers import NovaReader, PlacementReader
 from scheduler.operators.audit.values import Audited, AuditFinding, ConsumerRecords, Kind
 from scheduler.operators.shown.command import ShownCommand, records
-from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
+from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Shown, table
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
 FOUND = 1
-
-COLUMNS = ("Kind", "Subject", "Host", "Detail", "Next step")
 
 
 class AuditCommand(ShownCommand):
@@ -61,11 +59,15 @@ class AuditCommand(ShownCommand):
 
 def shown(report: Audited) -> Shown:
     """Return what is shown of an audit."""
-    found = FOUND if report.findings else 0
-    found_rows = [_row(one) for one in report.findings]
-    table = Table(COLUMNS, found_rows, "Findings", summary(report), commands=True, searched=bool(found_rows))
-    head = Head("Placement compared with nova", look=BAD if found else GOOD)
-    return Shown(records(table), head, [table], status=found)
+    columns: Columns = {
+        "Kind": "kind", "Subject": "subject", "Host": "host", "Detail": "detail", "Next step": "next_step"
+    }  # fmt: skip
+    is_wrong = bool(report.findings)
+    findings = table(
+        report.findings, columns, "Findings", note=summary(report), commands=True, searched=is_wrong
+    )
+    head = Head("Placement compared with nova", look=BAD if is_wrong else GOOD)
+    return Shown(records(findings), head, [findings], status=FOUND if is_wrong else 0)
 
 
 def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Audited:
@@ -91,10 +93,6 @@ def summary(report: Audited) -> str:
     total = len(report.findings) + report.left_out
     more = f" ({report.left_out} of them not shown)" if report.left_out else ""
     return f"Compared {counts or 'nothing'}. Findings: {total}{more}."
-
-
-def _row(one: AuditFinding) -> tuple[str, ...]:
-    return one.kind.value, one.subject, one.host, one.detail, one.next_step
 
 
 # -- reading and comparing --------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ cell_timeout``.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -117,7 +116,12 @@ class NovaReader:
         for records, moves in self._ask(
             self._cells, lambda cell: self._instances_and_moves(cell, list(found))
         ).values():
-            _merge(found, records, moves)
+            for record in records:
+                found[record.uuid].instances.append(record)
+            for move in moves:
+                for uuid in {move.uuid, move.instance} & found.keys():
+                    if move not in found[uuid].migrations:
+                        found[uuid].migrations.append(move)
         self._add_api(found)
         self._add_deleted(found)
         return found
@@ -133,15 +137,10 @@ class NovaReader:
             alive |= live
             rows |= deleted
         for uuid in absent:
-            found[uuid] = replace(found[uuid], deleted_at=rows.get(uuid))
-        for uuid in found.keys() - absent:
-            moves = tuple(
-                move
-                if move.instance in alive or move.instance not in moved
-                else replace(move, instance_gone=True, gone_since=rows.get(move.instance))
-                for move in found[uuid].migrations
-            )
-            found[uuid] = replace(found[uuid], migrations=moves)
+            found[uuid].deleted_at = rows.get(uuid)
+        for move in (move for one in found.values() for move in one.own_migrations):
+            if move.instance in moved - alive:
+                move.instance_gone, move.gone_since = True, rows.get(move.instance)
 
     def _life_of(self, cell: Cell, uuids: list[str]) -> tuple[set[str], dict[str, datetime | None]]:
         """Return which instances have a live row in a cell, and when the others there were deleted."""
@@ -169,12 +168,9 @@ class NovaReader:
         if new := {one.cell for one in mapped.values()} - cells:
             raise NovaUnreadable(f"Cell {new.pop()} was added during the audit: run it again")
         for uuid in missing:
-            found[uuid] = replace(
-                found[uuid],
-                mapping=mapped.get(uuid),
-                build_requested=uuid in requested,
-                build_requested_at=requested.get(uuid),
-            )
+            one = found[uuid]
+            one.mapping, one.build_requested = mapped.get(uuid), uuid in requested
+            one.build_requested_at = requested.get(uuid)
 
     @contextmanager
     def _api(self) -> Iterator[sa.Connection]:
@@ -218,19 +214,6 @@ class NovaReader:
             return [
                 row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))
             ]
-
-
-def _merge(
-    found: dict[str, ConsumerRecords], records: list[InstanceRecord], moves: list[MigrationRecord]
-) -> None:
-    for record in records:
-        one = found[record.uuid]
-        found[record.uuid] = replace(one, instances=(*one.instances, record))
-    for move in moves:
-        for uuid in {move.uuid, move.instance} & found.keys():
-            one = found[uuid]
-            if move not in one.migrations:
-                found[uuid] = replace(one, migrations=(*one.migrations, move))
 
 
 def _nodes_query() -> sa.Select:

@@ -78,7 +78,7 @@ class InstanceRecord:
         return self.host, self.node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MigrationRecord:
     """A live row of ``migrations``. While in flight, its UUID may be a consumer that holds the source.
 
@@ -121,7 +121,7 @@ class InstanceMapping:
     changed_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConsumerRecords:
     """All that nova's databases say about one consumer UUID.
 
@@ -134,8 +134,8 @@ class ConsumerRecords:
     """
 
     uuid: str
-    instances: tuple[InstanceRecord, ...] = ()
-    migrations: tuple[MigrationRecord, ...] = ()
+    instances: list[InstanceRecord] = field(default_factory=list)
+    migrations: list[MigrationRecord] = field(default_factory=list)
     mapping: InstanceMapping | None = None
     build_requested: bool = False
     build_requested_at: datetime | None = None
