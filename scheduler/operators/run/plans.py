@@ -1,17 +1,14 @@
-"""The plans of a run, made from the cloud as it is then."""
+"""The plans of a run: moves in an order that works."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from oslo_config import cfg
-
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run.journal import RunMove, Stay
-from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
-#: Makes a plan with the number of moves that were made already.
-Make = Callable[[PlannedCloud, int], MovesPlan]
+#: Makes a plan for what is left after so many moves, from the cloud as it is then; raises BerthError.
+MakeRound = Callable[[int], "Round"]
 
 
 @dataclass
@@ -45,32 +42,6 @@ class Round:
     stays: list[Stay]
     busy: list[str]
     nodes: dict[str, list[str]]
-
-
-class Planner:
-    """Makes plans, and reads the cloud for each.
-
-    Attributes:
-        repeats: Whether a plan that was carried out is followed by another one, until that has no move left.
-    """
-
-    def __init__(
-        self, conf: cfg.ConfigOpts, make: Make, progress: snapshot.ShowProgress, *, repeats: bool
-    ) -> None:
-        self._conf = conf
-        self._make = make
-        self._progress = progress
-        self.repeats = repeats
-
-    def plan(self, moved: int) -> Round:
-        """Return a plan for what is left after so many moves.
-
-        Raises:
-            BerthError: The cloud cannot be read.
-        """
-        with snapshot.read(self._conf, self._progress) as read:
-            cloud = PlannedCloud(read)
-            return plan_of(cloud, self._make(cloud, moved))
 
 
 def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:

@@ -20,9 +20,10 @@ from scheduler.operators.run import nova_api, report
 from scheduler.operators.run.journal import Ending, RunJournal, this_process
 from scheduler.operators.run.nova_api import PlacementView
 from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
-from scheduler.operators.run.plans import Planner
+from scheduler.operators.run.plans import Round, plan_of
 from scheduler.operators.run.runner import Runner, Terminal
 from scheduler.operators.shown.shown import Shown
+from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 #: Exit statuses of runs.
@@ -151,20 +152,22 @@ class RunnablePlan(PlanCommand):
 
     def _carry_out(self, args: argparse.Namespace) -> Shown:
         terminal, halt = Terminal(self.app.stderr), Halt()
-        planner = Planner(
-            self.conf, lambda cloud, moved: self.left(cloud, args, moved), terminal.bar, repeats=self.repeats
-        )
+
+        def plan(moved: int) -> Round:
+            with snapshot.read(self.conf, terminal.bar) as read:
+                cloud = PlannedCloud(read)
+                return plan_of(cloud, self.left(cloud, args, moved))
+
         nova = nova_api.connect(args.os_cloud)
         with (
             quiet(self.app.options.verbose_level < 2),
             RunJournal(self._state_file(args)) as journal,
         ):
             try:
-                plan = planner.plan(0)
                 runner = Runner(
                     nova,
                     PlacementView.from_conf(self.conf),
-                    planner,
+                    plan,
                     journal,
                     limits=_limits(args),
                     display=terminal,
@@ -172,7 +175,12 @@ class RunnablePlan(PlanCommand):
                     timing=self.timing,
                 )
                 with halt.installed():
-                    found = runner.run(plan, _reason(args), evacuate=self.evacuates(args), kind=self.kind)
+                    found = runner.run(
+                        _reason(args),
+                        kind=self.kind,
+                        evacuate=self.evacuates(args),
+                        repeats=self.repeats,
+                    )
             finally:
                 terminal.bar.clear()
         return report.shown(found, STATUSES[found.state])

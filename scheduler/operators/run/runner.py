@@ -18,7 +18,7 @@ from scheduler.operators.run.journal import (
 )
 from scheduler.operators.run.nova_api import ApiError, NovaApi, NovaService, PlacementView
 from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, Surprise
-from scheduler.operators.run.plans import Planner, Round, RunStep
+from scheduler.operators.run.plans import MakeRound, Round, RunStep
 
 #: Requests for a move that nova refuses before the instance is left where it is.
 MOST_TRIES = 2
@@ -58,7 +58,7 @@ class Runner:
         self,
         nova: NovaApi,
         placement: PlacementView,
-        planner: Planner,
+        plan: MakeRound,
         journal: RunJournal,
         *,
         limits: RunLimits,
@@ -74,7 +74,7 @@ class Runner:
         self._timing = timing or Clocks()
         self._nova = nova
         self._placement = placement
-        self._planner = planner
+        self._plan = plan
         self._journal = journal
         self._limits = limits
         self._display = display
@@ -87,26 +87,31 @@ class Runner:
         self._waiting: list[RunStep] = []
         self._stays: list[Stay] = []
 
-    def run(self, plan: Round, reason: str, *, evacuate: bool = False, kind: str = "drain") -> RunState:
-        """Carry out a plan, or what is left of it.
+    def run(
+        self, reason: str, *, kind: str = "drain", evacuate: bool = False, repeats: bool = True
+    ) -> RunState:
+        """Plan, and carry out the plan.
 
         Args:
             reason: Why hosts are disabled, for nova's API.
             evacuate: Whether the hosts are down.
+            repeats: Whether to plan again afterwards, until no move is left.
 
         Raises:
+            BerthError: The cloud cannot be read.
             NotBegun: A service is not as it has to be, or cannot be read.
             JournalUnusable: The state cannot be written.
         """
+        plan = self._plan(0)
         services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
         self._journal.begin(kind, list(plan.hosts))
         self._one.nodes = plan.nodes
         why, held = "", dict[str, list[str]]()
         try:
             if self._finish_open():
-                plan = self._planner.plan(self._journal.state.moved)
+                plan = self._plan(self._journal.state.moved)
             self._disable(services, reason)
-            self._rounds(plan)
+            self._rounds(plan, repeats=repeats)
             held = {} if evacuate else self._held(plan.hosts)
             state = Ending.DONE if not self._stays and not held else Ending.STAY
         except Halted:
@@ -168,7 +173,7 @@ class Runner:
 
     # -- moves -----------------------------------------------------------------------------------------------
 
-    def _rounds(self, plan: Round) -> None:
+    def _rounds(self, plan: Round, *, repeats: bool) -> None:
         """Carry out plans until one has no move left.
 
         Raises:
@@ -180,12 +185,12 @@ class Runner:
             steps = self._to_do(plan)
             if steps:
                 differs = self._follow(steps, [])
-                if not differs and not self._planner.repeats:
+                if not differs and not repeats:
                     return
             elif not self._wait_for_busy(plan):
                 return
             self._check()
-            plan = self._planner.plan(self._journal.state.moved)
+            plan = self._plan(self._journal.state.moved)
         raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
 
     def _to_do(self, plan: Round) -> list[RunStep]:

@@ -12,7 +12,7 @@ import pytest
 from scheduler.operators import app, programs
 from scheduler.operators.plan import command
 from scheduler.operators.plan.command import NO_PLACE
-from scheduler.operators.run import nova_api, plans, run_command
+from scheduler.operators.run import nova_api, run_command
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
@@ -55,7 +55,7 @@ def cloud(monkeypatch, tmp_path):
     made = Both().put("i0", "h0").put("i1", "h0", state="stopped").put("i2", "h1")
     nova = made.nova
     monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
-    for module in (command, plans):
+    for module in (command, run_command):
         monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: made.snapshot())
     begin = nova.begin
 

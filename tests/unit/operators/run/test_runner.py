@@ -21,14 +21,14 @@ def start(cloud, file, halted=lambda: False, lines=None, **limits):
         runner = Runner(
             cloud,
             cloud,
-            cloud,
+            cloud.plan,
             journal,
             limits=cloud.limits(**limits),
             display=lines or Lines(),
             is_halted=halted,
             timing=cloud.timing,
         )
-        return runner.run(cloud.plan(), "maintenance", evacuate=cloud.evacuates)
+        return runner.run("maintenance", evacuate=cloud.evacuates, repeats=cloud.repeats)
 
 
 def hosts_of(cloud):
