@@ -26,12 +26,13 @@ MOST_AMOUNT = 2**31 - 1
 """The largest amount that Placement lets one allocation have."""
 
 
-class ListedProvider(msgspec.Struct, gc=False):
+class ListedProvider(msgspec.Struct, frozen=True, gc=False):
     """A provider as lists name it."""
 
     uuid: str
     generation: int
     root_provider_uuid: str
+    name: str = ""
 
     @property
     def is_root(self) -> bool:

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from scheduler.operators.audit.compare import inventories
 from scheduler.operators.audit.readers import PlacementReader
 from scheduler.operators.audit.values import Amounts, AuditedState, Kind
-from scheduler.operators.audit.values import AuditedProvider as Audited
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.providers import ListedProvider
 from scheduler.placement.session import Timeouts
 from tools.rig.fleet import Fleet
 from tools.rig.load import Call
@@ -105,18 +105,20 @@ def check(
     session = Session(auth=token_endpoint.Token(url, "admin"))
     adapter = Adapter(session, service_type="placement", raise_exc=False)
     with contextlib.closing(PlacementReader(PlacementClient(adapter, TIMEOUTS), AT_ONCE)) as reader:
-        states = reader.states(Audited(each.uuid, each.name, each.uuid) for each in providers)
+        states = reader.states(ListedProvider(each.uuid, 0, each.uuid, each.name) for each in providers)
     return Truth.of((state for state in states if state), expected, unknown)
 
 
 def check_database(engine: sa.Engine, expected: Expected, unknown: Collection[str] = ()) -> Truth:
     """Compare as ``check`` does, in Placement's database: fast for large fleets, and one consistent view."""
-    held: dict[Audited, dict[str, dict[str, int]]] = {}
+    held: dict[ListedProvider, dict[str, dict[str, int]]] = {}
     used: dict[str, Counter[str]] = {}
     # In one statement of the allocations is one view; inventories do not change.
     with engine.connect() as connection:
         for uuid, name, consumer, resource_class, amount in connection.execute(_ALLOCATIONS):
-            held.setdefault(Audited(uuid, name, uuid), {}).setdefault(consumer, {})[resource_class] = amount
+            held.setdefault(ListedProvider(uuid, 0, uuid, name), {}).setdefault(consumer, {})[
+                resource_class
+            ] = amount
             used.setdefault(uuid, Counter())[resource_class] += amount
         capacity: dict[str, dict[str, int]] = {}
         for uuid, name, total, reserved, ratio in connection.execute(_INVENTORIES):

@@ -195,7 +195,7 @@ class Audit:
         """
         sharing, kinds = self._topology.sharing, dict[str, frozenset[Kind]]()
         at_home, elsewhere, seen = set[str](), dict[str, None](), set[str]()
-        providers = sorted(self._topology.providers.values(), key=lambda one: one.root)
+        providers = sorted(self._topology.providers.values(), key=lambda one: one.root_provider_uuid)
         for number, page in enumerate(chunks(providers, self._settings.page), 1):
             for provider, state in zip(page, self._placement.states(page), strict=True):
                 if state is None:
@@ -203,17 +203,19 @@ class Audit:
                 self._counts["resource providers"] += 1
                 if wrong := frozenset(one.kind for one in inventories(state, "")):
                     kinds[provider.uuid] = wrong
-                if provider.root not in sharing:
+                if provider.root_provider_uuid not in sharing:
                     seen |= state.allocations.keys()
                 for consumer in state.allocations:
-                    if homes.get(consumer) == provider.root:
+                    if homes.get(consumer) == provider.root_provider_uuid:
                         at_home.add(consumer)
-                    elif provider.root not in sharing or consumer not in homes:
+                    elif provider.root_provider_uuid not in sharing or consumer not in homes:
                         elsewhere[consumer] = None
             if number % PROGRESS == 0:
                 LOG.info("Read %d of %d resource providers", number * self._settings.page, len(providers))
         self._counts["consumers"] = len(seen)
-        self._counts["provider trees"] = len(self._topology.nodes.keys() | {one.root for one in providers})
+        self._counts["provider trees"] = len(
+            self._topology.nodes.keys() | {one.root_provider_uuid for one in providers}
+        )
         absent = (uuid for uuid, home in homes.items() if home and uuid not in at_home)
         return list(elsewhere | dict.fromkeys(absent)), kinds
 
@@ -240,7 +242,7 @@ class Audit:
         providers = [self._topology.providers[uuid] for uuid in suspects]
         for provider, state in zip(providers, self._placement.states(providers), strict=True):
             if state:
-                for one in inventories(state, self._topology.label(provider.root)):
+                for one in inventories(state, self._topology.label(provider.root_provider_uuid)):
                     if one.kind in suspects[provider.uuid]:
                         self._settle(one)
 

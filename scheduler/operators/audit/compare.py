@@ -15,7 +15,6 @@ from scheduler.operators.audit.values import (
     UNSET,
     WAIT,
     Amounts,
-    AuditedProvider,
     AuditedState,
     AuditFinding,
     ConsumerRecords,
@@ -26,6 +25,7 @@ from scheduler.operators.audit.values import (
     Place,
     finding,
 )
+from scheduler.placement.providers import ListedProvider
 
 #: For so long nova-compute may yet free what a deleted instance holds.
 TRANSIENT = timedelta(minutes=10)
@@ -43,7 +43,7 @@ class Topology:
         sharing: roots of sharing providers, which serve instances of other hosts.
     """
 
-    providers: dict[str, AuditedProvider] = field(default_factory=dict)
+    providers: dict[str, ListedProvider] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
     _nodes: dict[str, NodeRecord] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Topology:
     def root_of(self, provider: str) -> str:
         """Return the root of the provider's tree; an unknown provider counts as a root."""
         known = self.providers.get(provider)
-        return known.root if known else provider
+        return known.root_provider_uuid if known else provider
 
     def label(self, root: str) -> str:
         """Return how an operator calls the host or provider."""

@@ -10,10 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
-import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
@@ -33,7 +32,6 @@ from scheduler.nova_db.schema import (
     services,
 )
 from scheduler.operators.audit.values import (
-    AuditedProvider,
     AuditedState,
     ConsumerRecords,
     InstanceMapping,
@@ -44,8 +42,9 @@ from scheduler.operators.audit.values import (
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnreachable, QuestionRefused
-from scheduler.placement.providers import ABSENT, ProviderState, read_provider
-from scheduler.request.query import MICROVERSION
+from scheduler.placement.providers import ABSENT, ListedProvider, list_path, read_list, read_provider
+
+Answer = TypeVar("Answer")
 
 #: Rows read by one statement.
 PAGE = 2000
@@ -294,13 +293,6 @@ def _api_rows(
 SHARING = "MISC_SHARES_VIA_AGGREGATE"
 
 
-class _Providers(msgspec.Struct):
-    resource_providers: list[AuditedProvider]
-
-
-_providers = msgspec.json.Decoder(_Providers)
-
-
 class PlacementReader:
     """Reads Placement with some requests at once. Every wait is bounded by the client.
 
@@ -316,23 +308,25 @@ class PlacementReader:
         """Stop; requests that were not yet sent are not sent."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def providers(self) -> dict[str, AuditedProvider]:
+    def providers(self) -> dict[str, ListedProvider]:
         """Return all providers by UUID."""
-        return {one.uuid: one for one in self._list("/resource_providers")}
+        return {one.uuid: one for one in self._ask(read_list, list_path())}
 
     def sharing(self) -> frozenset[str]:
         """Return the roots of the trees that share resources with other hosts."""
-        return frozenset(one.root for one in self._list(f"/resource_providers?required={SHARING}"))
+        sharing = self._ask(read_list, list_path(required=[SHARING]))
+        return frozenset(one.root_provider_uuid for one in sharing)
 
-    def provider(self, provider: str) -> AuditedProvider | None:
+    def provider(self, provider: str) -> ListedProvider | None:
         """Return a provider, None if it does not exist."""
-        return next(iter(self._list(f"/resource_providers?uuid={quote(provider, safe='')}")), None)
+        path = f"/resource_providers?uuid={quote(provider, safe='')}"
+        return next(iter(self._ask(read_list, path)), None)
 
     def consumers(self, provider: str) -> Iterable[str]:
         """Return what has allocations on a provider; nothing if it does not exist."""
-        return (self._read(provider, "allocations") or ABSENT).allocations
+        return (self._ask(read_provider, provider, "allocations") or ABSENT).allocations
 
-    def states(self, providers: Iterable[AuditedProvider]) -> list[AuditedState | None]:
+    def states(self, providers: Iterable[ListedProvider]) -> list[AuditedState | None]:
         """Return the state of each provider in order; None if it is gone."""
         return list(self._pool.map(self._state, providers))
 
@@ -340,10 +334,10 @@ class PlacementReader:
         """Return what each consumer holds, in order."""
         return list(self._pool.map(self._consumers.read, consumers))
 
-    def _state(self, provider: AuditedProvider) -> AuditedState | None:
+    def _state(self, provider: ListedProvider) -> AuditedState | None:
         # Allocations come before usages: one that is added between them raises the generation.
         held, used, has = (
-            self._read(provider.uuid, what) for what in ("allocations", "usages", "inventories")
+            self._ask(read_provider, provider.uuid, what) for what in ("allocations", "usages", "inventories")
         )
         if held is None or used is None or has is None:
             return None
@@ -355,19 +349,8 @@ class PlacementReader:
             consistent=held.generation == used.generation,
         )
 
-    def _read(self, provider: str, what: str) -> ProviderState | None:
+    def _ask(self, read: Callable[..., Answer], *arguments: str) -> Answer:
         try:
-            return read_provider(self._client, provider, what)
+            return read(self._client, *arguments)
         except QuestionRefused as error:
             raise PlacementUnreachable(str(error)) from error
-
-    def _list(self, path: str) -> list[AuditedProvider]:
-        reply = self._client.get(path, MICROVERSION, search=True)
-        if reply.status != 200:
-            raise PlacementUnreachable(reply.summary)
-        try:
-            return _providers.decode(reply.body).resource_providers
-        except msgspec.DecodeError as error:
-            raise PlacementUnreachable(
-                f"Placement's response is not understood: {reply.text[:200]}"
-            ) from error

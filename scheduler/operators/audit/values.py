@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-import msgspec
+from scheduler.placement.providers import ListedProvider
 
 #: Resource class -> amount.
 Amounts = Mapping[str, int]
@@ -24,14 +24,6 @@ EVACUATION = "evacuation"
 ARRIVED = frozenset({"completed", "confirmed", "done"})
 
 
-class AuditedProvider(msgspec.Struct, frozen=True, gc=False):
-    """One resource provider, as Placement has it, and the root of the tree that it belongs to."""
-
-    uuid: str
-    name: str
-    root: str = msgspec.field(name="root_provider_uuid")
-
-
 @dataclass(frozen=True, slots=True)
 class AuditedState:
     """What Placement says about one provider.
@@ -43,7 +35,7 @@ class AuditedState:
         consistent: whether no allocation was added between the reading of ``allocations`` and of ``used``.
     """
 
-    provider: AuditedProvider
+    provider: ListedProvider
     capacity: Amounts = field(default_factory=dict)
     used: Amounts = field(default_factory=dict)
     allocations: Mapping[str, Amounts] = field(default_factory=dict)

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 from scheduler.operators.audit.compare import ConsumerCheck, Topology
 from scheduler.operators.audit.values import (
-    AuditedProvider,
     ConsumerRecords,
     InstanceMapping,
     InstanceRecord,
     MigrationRecord,
     NodeRecord,
 )
+from scheduler.placement.providers import ListedProvider
 
 NOW = datetime(2026, 1, 1, 12, 0)
 OLD = NOW - timedelta(days=1)
@@ -30,15 +30,15 @@ class Cloud:
     def host(self, name, *, cell="c1", node=None):
         uuid = f"{node or name}-uuid"
         self.topology.add_nodes([NodeRecord(uuid, cell, name, node or name)])
-        self.topology.providers[uuid] = AuditedProvider(uuid, node or name, uuid)
+        self.topology.providers[uuid] = ListedProvider(uuid, 0, uuid, node or name)
         return self
 
     def child(self, name, host):
-        self.topology.providers[name] = AuditedProvider(name, name, f"{host}-uuid")
+        self.topology.providers[name] = ListedProvider(name, 0, f"{host}-uuid", name)
         return self
 
     def sharing(self, name):
-        self.topology.providers[name] = AuditedProvider(name, name, name)
+        self.topology.providers[name] = ListedProvider(name, 0, name, name)
         self.topology.sharing |= {name}
         return self
 

@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 
 from scheduler.operators.audit.compare import ConsumerCheck, inventories, without_service
-from scheduler.operators.audit.values import AuditedProvider, AuditedState, AuditFinding, Kind, NodeRecord
+from scheduler.operators.audit.values import AuditedState, AuditFinding, Kind, NodeRecord
+from scheduler.placement.providers import ListedProvider
 from tests.unit.operators.audit.clouds import NEW, NOW, OLD, Cloud
 
 
@@ -174,7 +175,7 @@ def test_an_instance_without_a_readable_time_is_not_regarded_as_new():
     assert cloud.verdict("i").kind is Kind.OTHER_HOST
 
 
-PROVIDER = AuditedProvider("p", "compute-1", "p")
+PROVIDER = ListedProvider("p", 0, "p", "compute-1")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 import pytest
 
 from scheduler.operators.audit.readers import PlacementReader
-from scheduler.operators.audit.values import AuditedProvider
 from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.providers import ListedProvider
 from scheduler.placement.reply import Reply
 
-PROVIDER = AuditedProvider("p", "compute-1", "p")
+PROVIDER = ListedProvider("p", 0, "p", "compute-1")
 EMPTY = Reply(200, b'{"resource_provider_generation": 1, "allocations": {}, "usages": {}, "inventories": {}}')
 
 
