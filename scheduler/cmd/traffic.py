@@ -28,7 +28,7 @@ def traffic_counter(counters: Counters) -> Callable[[str], None]:
 
 def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:
     """Return the requests in progress, those among them that are being decided."""
-    return open_requests(answering.listed(), decisions, time.monotonic())
+    return open_requests((call.shown() for call in answering.open_calls), decisions, time.monotonic())
 
 
 def with_traffic(

@@ -11,10 +11,16 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
+from scheduler.bounds.waits import Wait
+from scheduler.decisions.open_requests import QUEUE, REPLY, START, OpenCall
 from scheduler.request.past import SOON, Past
+from scheduler.rpc.consumer import Delivery
 from scheduler.rpc.wire import NOTHING, Frame
 
 LOG = logging.getLogger(f"nova.{__name__}")
+
+#: Characters of an id that is listed: anyone on the bus may send it.
+LONGEST_ID = 64
 
 
 class State(Enum):
@@ -115,34 +121,6 @@ class Held(Protocol):
         """Find out later whether it is needed: nobody knows whether the reply was delivered."""
 
 
-class MessageDelivery(Protocol):
-    """The message on the channel from which it was received; as ``consumer.Delivery``."""
-
-    is_redelivery: bool
-    runs: int
-
-    @property
-    def is_acknowledged(self) -> bool:
-        """Whether it cannot be returned any more."""
-
-    @property
-    def is_current(self) -> bool:
-        """Whether its channel is still open."""
-
-    @property
-    def outranked(self) -> bool:
-        """Whether another scheduler is likely to get it if it is returned."""
-
-    def acknowledge(self) -> None:
-        """Let the broker forget it."""
-
-    def requeue(self) -> None:
-        """Let the broker deliver it once more."""
-
-    def publish_again(self) -> bool:
-        """Do that with the number of its runs; return whether it could be done."""
-
-
 class Call:
     """A call from its receipt to its end. One thread uses it at a time, but for what it shows.
 
@@ -152,7 +130,9 @@ class Call:
         frame: What was received.
         delivery: The message; None outside of a server.
         state: Where it is.
-        replying_since: When its reply began to be sent; 0 before that.
+        since: Since when it replies or waits for a reader; 0 before that.
+        beat_at: When its caller is to hear a heartbeat; infinity: never.
+        beat_interval: Seconds between two of them.
         reply: Its reply, as it is sent; None before that.
         dropped: Why it is answered with an error without having been served; "" if it is served.
     """
@@ -160,7 +140,7 @@ class Call:
     def __init__(
         self,
         frame: Frame = NOTHING,
-        delivery: MessageDelivery | None = None,
+        delivery: Delivery | None = None,
         received: float = math.inf,
         past: Past = Past.NONE,
     ) -> None:
@@ -168,7 +148,8 @@ class Call:
         self.frame, self.delivery, self.received = frame, delivery, received
         self.message_id = frame.identity
         self.state = State.WAITS_FOR_THREAD
-        self.replying_since = 0.0
+        self.since = 0.0
+        self.beat_at = self.beat_interval = math.inf
         self.reply: dict[str, str] | None = None
         self.dropped = ""
         self._past = past
@@ -200,6 +181,29 @@ class Call:
         """Whether it was received with a higher priority than its scheduler has now, and may be returned."""
         return self.can_be_requeued and bool(self.delivery and self.delivery.outranked)
 
+    def wants_heartbeat(self, now: float) -> bool:
+        """Return whether its caller is to hear a heartbeat: none follows the reply."""
+        return self.beat_at <= now and self.state not in {State.REPLIES, State.OVER}
+
+    def shown(self) -> OpenCall:
+        """Return what is listed of it. Of the context only the request id is: it may have a token."""
+        frame, unread = self.frame, f"reply queue {_id(self.frame.reply_queue)}, which nobody reads"
+        step, wait = {
+            State.RUNS: (START, None),
+            State.REPLIES: (REPLY, Wait("RabbitMQ, which has to confirm the reply", self.since)),
+            State.WAITS_FOR_READER: (REPLY, Wait(unread, self.since)),
+        }.get(self.state, (QUEUE, Wait("a free thread", self.received)))
+        arguments = frame.message.get("args")
+        uuids = arguments.get("instance_uuids") if isinstance(arguments, dict) else None
+        return OpenCall(
+            self.message_id,
+            _id(frame.context.get("request_id")),
+            tuple(map(_id, uuids)) if isinstance(uuids, list) else (),
+            self.received,
+            step,
+            wait,
+        )
+
     def hold(self, held: Held) -> None:
         """Keep something until the outcome of the reply is known."""
         self._held.append(held)
@@ -228,3 +232,7 @@ class Call:
         """
         self.state = State.OVER
         self.frame, self.delivery, self.reply = NOTHING, None, None
+
+
+def _id(value: object) -> str:
+    return value[:LONGEST_ID] if isinstance(value, str) else ""

@@ -23,7 +23,6 @@ from scheduler.request.past import Past
 from scheduler.rpc import library, wire
 from scheduler.rpc.backlog import Backlog
 from scheduler.rpc.bus import Bus
-from scheduler.rpc.calls import Call
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -159,12 +158,16 @@ class Consumer:
     """
 
     def __init__(
-        self, bus: Bus, queues: Queues, on_call: Callable[[Call], None], on_cast: Callable[[wire.Frame], None]
+        self,
+        bus: Bus,
+        queues: Queues,
+        on_call: Callable[[wire.Frame, Delivery, float, Past], None],
+        on_cast: Callable[[wire.Frame], None],
     ) -> None:
         """Describe it; nothing is connected to yet.
 
         Args:
-            on_call: Called with each call in the reading thread; must not wait or raise.
+            on_call: Called with what each call is made of, in the reading thread; must not wait or raise.
             on_cast: Called with each cast, as above.
         """
         self._bus, self._queues = bus, queues
@@ -308,7 +311,7 @@ class Consumer:
         else:
             received, was_queued = self.backlog.receive()
             past = Past.REDELIVERED if delivery.was_delivered else Past.QUEUED if was_queued else Past.NONE
-            self._on_call(Call(frame, delivery, received, past))
+            self._on_call(frame, delivery, received, past)
 
     def _take_copies(self, identity: str) -> None:
         for message in self._copies.pop(identity, ()):

@@ -1,58 +1,11 @@
-"""The calls that are not answered yet: all that becomes of them without a thread of the pool.
+"""The calls that are not answered yet, and what health checks and operators see of them."""
 
-One round looks at them, four times a second: whose caller is to hear a heartbeat, whose reply waits until
-its queue is read, what is to be acknowledged as the broker would take its consumer for dead. What takes time
-is done by a few senders, one reply queue at a time: a slow one delays no other.
-
-A reply queue that nobody reads is that of a caller which connects to another node of the broker, for seconds,
-or of one that has ended. Its calls wait without a thread, with their replies, which are sent once the queue
-is read. If nobody reads it for ``kombu_missing_consumer_retry_timeout``, which all calls of a queue share,
-they end.
-"""
-
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 import threading
 import time
 
-from cachetools import TTLCache
-from oslo_log import log as logging
-
-from scheduler.bounds.background import BackgroundLoop, MakeLoop
-from scheduler.bounds.waits import Wait
-from scheduler.decisions.open_requests import QUEUE, REPLY, START, OpenCall
-from scheduler.logs import RateLimitedLogger
-from scheduler.request.past import Past
-from scheduler.rpc import wire
-from scheduler.rpc.bus import Bus
-from scheduler.rpc.calls import Call, Event, State
-
-LOG = logging.getLogger(f"nova.{__name__}")
-
-#: Seconds between two rounds, and those without a call; a new one wakes the thread. The shortest interval of
-#: a caller is one second.
-TICK, IDLE = 0.25, 3600.0
-
-#: Reply queues that are looked after at the same time.
-SENDERS = 4
-
-#: Seconds that sending one heartbeat to a caller may take.
-HEARTBEAT_TIMEOUT = 10.0
-
-#: Seconds after which a call is acknowledged although it is not answered. A broker closes the channel of a
-#: consumer that takes longer than its consumer_timeout, by default half an hour.
-LONGEST_UNACKNOWLEDGED = 900.0
-
-#: Seconds for which a queue that is read counts as such.
-READ_FOR = 1.0
-
-#: Seconds for which it is remembered since when a queue is not read, and the greatest number of such queues.
-REMEMBERED_FOR, MOST_REMEMBERED = 600.0, 10_000
-
-#: Characters of an id that is listed: anyone on the bus may send it.
-LONGEST_ID = 64
+from scheduler.rpc.calls import Call, State
 
 
 class OpenCalls:
@@ -62,109 +15,50 @@ class OpenCalls:
         in_flight: How many threads serve a call.
     """
 
-    def __init__(
-        self,
-        bus: Bus,
-        threads: int,
-        go_on: Callable[[Call, Event | None], None],
-        clock: Callable[[], float] = time.monotonic,
-        make_loop: MakeLoop = BackgroundLoop,
-    ) -> None:
+    def __init__(self, threads: int, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin without a call.
 
         Args:
             threads: How many serve calls.
-            go_on: Called with a call at the end of such a wait, and with its end; None if its queue is read.
         """
-        self._bus, self._threads = bus, threads
-        self._go_on = go_on
-        self._clock = clock
+        self._threads, self._clock = threads, clock
         self._lock = threading.Lock()
-        self._calls: dict[int, Call] = {}
-        self._beats: dict[int, tuple[float, float]] = {}
-        self._read: TTLCache[str, bool] = TTLCache(MOST_REMEMBERED, READ_FOR, clock)
-        self._unread_since: TTLCache[str, float] = TTLCache(MOST_REMEMBERED, REMEMBERED_FOR, clock)
-        self._attended: set[str] = set()
-        self._loop = make_loop("open-calls", self.look)
-        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="sender")
-        self._warnings = RateLimitedLogger(LOG, clock=clock)
+        self._calls: dict[Call, None] = {}
         self._moved_at = clock()
         self.in_flight = 0
-
-    def start(self) -> None:
-        """Start the threads, before the first call is received.
-
-        Raises:
-            RuntimeError: The system has no thread left.
-        """
-        self._loop.start()
-        self._senders.submit(len, ())
-
-    def stop(self) -> None:
-        """Look after no call any more."""
-        self._loop.stop(0)
-        self._senders.shutdown(wait=False)
-
-    # -- calls -----------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Return the number of calls that are not answered yet."""
         return len(self._calls)
 
-    def add(self, call: Call) -> None:
-        """Look after a call that was just received; its caller hears heartbeats from now on."""
-        interval = self._interval(call.frame.timeout)
-        # From processes that had the message before its caller may have heard nothing for as long.
-        first = 0.0 if call.past is Past.REDELIVERED else interval
+    def __iter__(self) -> Iterator[Call]:
+        """Iterate over the calls that there are now, in the order in which they were received."""
         with self._lock:
-            is_first = not self._calls
-            self._calls[id(call)] = call
-            if interval < math.inf:
-                self._beats[id(call)] = self._clock() + first, interval
-        if is_first:
-            self._loop.wake()
+            return iter(list(self._calls))
 
-    def holds(self, message_id: str) -> bool:
-        """Return whether there is a call of a message that the broker does not have again."""
+    def add(self, call: Call) -> bool:
+        """Hold a call that was just received; return whether there was none before."""
         with self._lock:
-            calls = list(self._calls.values())
-        same = (each for each in calls if message_id and each.message_id == message_id)
-        return any(each.can_be_requeued and not each.is_lost for each in same)
+            self._calls[call] = None
+            return len(self._calls) == 1
 
     def remove(self, call: Call) -> None:
         """Forget a call: it is over."""
         with self._lock:
-            self._calls.pop(id(call), None)
-            self._beats.pop(id(call), None)
+            self._calls.pop(call, None)
 
-    def wait(self, call: Call) -> None:
-        """Let a call wait until its reply queue is read."""
-        with self._lock:
-            self._unread_since.setdefault(call.frame.reply_queue, self._clock())
-        call.state = State.WAITS_FOR_READER
-
-    def take_waiting(self) -> list[Call]:
-        """End the wait of all calls that wait for a reader, and return them."""
-        return [call for call in self._listed() if self.take(call)]
+    def holds(self, message_id: str) -> bool:
+        """Return whether there is a call of a message that the broker does not have again."""
+        same = (call for call in self if message_id and call.message_id == message_id)
+        return any(call.can_be_requeued and not call.is_lost for call in same)
 
     def take(self, call: Call) -> bool:
-        """End the wait of a call for a reader; return whether it waited."""
+        """End the wait of a call for a reader of its reply queue; return whether it waited."""
         with self._lock:
             waited = call.state is State.WAITS_FOR_READER
             if waited:
                 call.state = State.WAITS_FOR_THREAD
         return waited
-
-    def is_unread(self, call: Call, *, certain: bool) -> bool:
-        """Return whether nobody reads the reply queue of a call; one that cannot be looked at counts as read.
-
-        Args:
-            certain: Whether to query the broker even if the queue was read before.
-        """
-        queue = call.frame.reply_queue
-        with self._lock:
-            read, suspect = queue in self._read, queue in self._unread_since
-        return not read and (certain or suspect) and self._is_read(queue) is False
 
     # -- what is shown ---------------------------------------------------------------------------------------
 
@@ -186,148 +80,12 @@ class OpenCalls:
 
         There is if no thread is free, or if calls wait although one is: then the threads are dead.
         """
-        waiting = [call for call in self._listed() if call.state is not State.WAITS_FOR_READER]
+        waiting = [call for call in self if call.state is not State.WAITS_FOR_READER]
         if self.in_flight < self._threads and len(waiting) <= self.in_flight:
             return 0.0
         return self._clock() - self._moved_at
-
-    def listed(self) -> Iterator[OpenCall]:
-        """Yield the calls with what they wait for.
-
-        Of the context only the request id is shown: it may have a token.
-        """
-        for call in self._listed():
-            frame = call.frame
-            uuids = _mapping(frame.message.get("args")).get("instance_uuids")
-            yield OpenCall(
-                call.message_id,
-                _id(frame.context.get("request_id")),
-                tuple(map(_id, uuids)) if isinstance(uuids, list) else (),
-                call.received,
-                *self._state_of(call),
-            )
-
-    def _state_of(self, call: Call) -> tuple[str, Wait | None]:
-        if call.state is State.WAITS_FOR_READER:
-            queue = call.frame.reply_queue
-            return REPLY, Wait(f"reply queue {_id(queue)}, which nobody reads", self._since(queue))
-        if call.state is State.REPLIES:
-            return REPLY, Wait("RabbitMQ, which has to confirm the reply", call.replying_since)
-        return (START, None) if call.state is State.RUNS else (QUEUE, Wait("a free thread", call.received))
-
-    def _listed(self) -> list[Call]:
-        with self._lock:
-            return list(self._calls.values())
 
     def _move(self, step: int) -> None:
         with self._lock:
             self.in_flight += step
             self._moved_at = self._clock()
-
-    # -- a round ---------------------------------------------------------------------------------------------
-
-    def look(self) -> float:
-        """Do what is due; return the seconds until the next round."""
-        now, due = self._clock(), dict[str, list[Call]]()
-        for call in self._listed():
-            delivery = call.delivery
-            if delivery and call.received + LONGEST_UNACKNOWLEDGED < now and not delivery.is_acknowledged:
-                delivery.acknowledge()
-            if call.state is State.WAITS_FOR_READER or self._is_due(call, now):
-                due.setdefault(call.frame.reply_queue, []).append(call)
-        for queue, calls in due.items():
-            if queue not in self._attended:
-                self._attended.add(queue)
-                with suppress(RuntimeError):  # no thread is left for one more sender
-                    self._senders.submit(self._attend, queue, calls)
-        return TICK if self._calls else IDLE
-
-    def _attend(self, queue: str, calls: list[Call]) -> None:
-        """Do what is due for the calls of one reply queue."""
-        try:
-            for call in calls:
-                if call.state is not State.WAITS_FOR_READER and not self._beat(call):
-                    break  # nor can those to the same queue be sent now
-            self._look_for_reader(queue, [call for call in calls if call.state is State.WAITS_FOR_READER])
-        except Exception:
-            LOG.exception("Cannot look after the calls of reply queue %s", queue)
-        finally:
-            self._attended.discard(queue)
-
-    def _is_due(self, call: Call, now: float) -> bool:
-        return self._beats.get(id(call), (math.inf,))[0] <= now and call.state is not State.REPLIES
-
-    def _beat(self, call: Call) -> bool:
-        """Send a heartbeat; return whether that was possible."""
-        with self._lock:
-            beat = self._beats.get(id(call))
-            if beat is None or not self._is_due(call, self._clock()):
-                return True
-            self._beats[id(call)] = self._clock() + beat[1], beat[1]
-        try:
-            message = wire.reply(call.frame, ending=False)
-            end = time.monotonic() + HEARTBEAT_TIMEOUT
-            self._bus.reply(call.frame.reply_queue, message, end, to_reader=False)
-        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
-            LOG.debug("Cannot send a heartbeat: %s", error)
-            return False
-        return True
-
-    def _look_for_reader(self, queue: str, calls: list[Call]) -> None:
-        """Let calls go on whose queue is read again, that were given up, or that the broker has again."""
-        if not calls:
-            return
-        read, gone = self._is_read(queue), False
-        if read is False and self._clock() - self._since(queue) >= self._bus.patience:
-            gone = True
-            self._warnings.warning(
-                "gone", "Nobody reads reply queue %s; calls dropped: %d", queue, len(calls)
-            )
-        for call in calls:
-            event = Event.LOST if call.is_lost else Event.CALLER_GONE if gone else None
-            if (event or read) and self.take(call):
-                self._go_on(call, event)
-
-    def _is_read(self, queue: str) -> bool | None:
-        """Return whether anybody reads a reply queue; None if that is not known."""
-        try:
-            read = self._bus.is_read(queue)
-        except Exception as error:  # noqa: BLE001 - whatever the driver raises, it says nothing of the queue
-            LOG.debug("Cannot look for reply queue %s: %s", queue, error)
-            return None
-        with self._lock:
-            if read:
-                self._read[queue] = True
-                self._unread_since.pop(queue, None)
-            else:
-                self._unread_since.setdefault(queue, self._clock())
-        return read
-
-    def _since(self, queue: str) -> float:
-        with self._lock:
-            return self._unread_since.setdefault(queue, self._clock())
-
-    def _interval(self, timeout: object) -> float:
-        """Return half of a caller's timeout, in seconds; infinity if it is not set or not valid."""
-        if not timeout:
-            return math.inf
-        try:
-            interval = int(timeout) / 2  # type: ignore[call-overload]
-        except (TypeError, ValueError, OverflowError):
-            interval = 0.0
-        if interval < 1:
-            self._warnings.warning(
-                "timeout",
-                "Caller's timeout %.40r is not a number of at least 2 s; sending no heartbeats",
-                timeout,
-            )
-            return math.inf
-        return interval
-
-
-def _mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _id(value: object) -> str:
-    return value[:LONGEST_ID] if isinstance(value, str) else ""

@@ -1,6 +1,6 @@
 """The RPC server on a topic (spec: wire-and-config 1.1, 1.4)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 import time
@@ -10,7 +10,6 @@ from oslo_log import log as logging
 
 from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.bounds.outages import Lacks, Outages
-from scheduler.decisions.open_requests import OpenCall
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
 from scheduler.rpc import library, wire
@@ -19,6 +18,7 @@ from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
 from scheduler.rpc.calls import ENDS, Call, Event, Fate, State
 from scheduler.rpc.consumer import Consumer, Queues
 from scheduler.rpc.errors import InternalError
+from scheduler.rpc.keepalive import KeepAlive
 from scheduler.rpc.methods import Methods
 from scheduler.rpc.open_calls import OpenCalls
 from scheduler.rpc.transport import TOPIC
@@ -83,7 +83,8 @@ class Server:
         self.outages: Outages | None = None
         self.count: Callable[[str], None] = lambda _what: None
         methods.on_refusal = lambda: self.count("refused")
-        self.open_calls = OpenCalls(bus, self._threads, self._submit, clock, make_loop)
+        self.open_calls = OpenCalls(self._threads, clock)
+        self._keepalive = KeepAlive(self.open_calls, bus, self._submit, clock, make_loop)
         self._consumer: Consumer | None = None
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="request")
         self._stopping = False
@@ -97,9 +98,9 @@ class Server:
             RuntimeError: The system has no thread left.
             ConfigError: The broker refuses the connection or a queue.
         """
-        self.open_calls.start()
+        self._keepalive.start()
         # If the system has no thread for another one later, this one serves.
-        self._pool.submit(_do_nothing)
+        self._pool.submit(len, ())
         berth = self._conf.berth
         queues = Queues(
             self.topic,
@@ -109,7 +110,9 @@ class Server:
             self.rank,
             self._threads,
         )
-        consumer = self._consumer = Consumer(self.bus, queues, self.take, self._methods.cast)
+        consumer = self._consumer = Consumer(
+            self.bus, queues, lambda *received: self.take(Call(*received)), self._methods.cast
+        )
         if self.outages is not None:
             self.outages.follow(self._lower, self._threads)
         with refusals_as_config_errors():
@@ -123,15 +126,16 @@ class Server:
     def stop(self) -> None:
         """Take no more calls. What is not begun, or waits for a reader of its reply, is requeued."""
         self._stopping = True
-        for call in self.open_calls.take_waiting():
-            self._submit(call, _end_by_stop(call))
+        for call in self.open_calls:
+            if self.open_calls.take(call):
+                self._submit(call, _end_by_stop(call))
         if self._consumer is not None:
             self._consumer.stop()
 
     def wait(self) -> None:
         """Wait until all calls are answered that were begun, and close the connection."""
         self._pool.shutdown()
-        self.open_calls.stop()
+        self._keepalive.stop()
         if self._consumer is not None:
             self._consumer.close()
 
@@ -143,11 +147,7 @@ class Server:
     @property
     def busy(self) -> bool:
         """Whether a call is not answered yet."""
-        return self.open_calls.in_flight > 0 or len(self.open_calls) > 0
-
-    def listed(self) -> Iterator[OpenCall]:
-        """Yield the calls that are not answered yet, with what they wait for."""
-        return self.open_calls.listed()
+        return len(self.open_calls) > 0
 
     # -- a call ----------------------------------------------------------------------------------------------
 
@@ -161,7 +161,7 @@ class Server:
             LOG.info("Call %s was delivered twice; acknowledging the second delivery", call.frame.msg_id)
             call.delivery.acknowledge()
             return
-        self.open_calls.add(call)
+        self._keepalive.add(call)
         self._submit(call, None)
 
     def _submit(self, call: Call, event: Event | None) -> None:
@@ -188,8 +188,8 @@ class Server:
         if call.is_lost or call.outranked or (self._stopping and call.can_be_requeued):
             return Event.NOT_BEGUN
         # A call with a past is run all the same: that releases what an earlier run has left.
-        waited = self._clock() - call.received
-        if not call.past and self.open_calls.is_unread(call, certain=waited > LONG_WAIT):
+        long = self._clock() - call.received > LONG_WAIT
+        if not call.past and self._keepalive.queues.is_unread(call.frame.reply_queue, certain=long):
             return Event.NO_CALLER
         delivery = call.delivery
         if delivery is None or not delivery.runs:
@@ -217,7 +217,7 @@ class Server:
 
     def _send(self, call: Call) -> Event:
         """Send the reply of a call until the broker has confirmed it; return what became of it."""
-        call.state, call.replying_since = State.REPLIES, self._clock()
+        call.since, call.state = self._clock(), State.REPLIES
         deadline, tried = time.monotonic() + self.bus.patience, False
 
         def note_try() -> None:
@@ -273,7 +273,7 @@ class Server:
             self._send(call)
         fate, delivery = ENDS[event].message, call.delivery
         if fate is Fate.WAIT:
-            self.open_calls.wait(call)
+            self._keepalive.wait(call)
             if self._stopping and self.open_calls.take(call):
                 self._end(call, _end_by_stop(call))
             return
@@ -295,7 +295,3 @@ def _end_by_stop(call: Call) -> Event:
 def _error_reply(call: Call, text: str) -> dict[str, str]:
     """Return an error of the scheduler as a reply."""
     return wire.reply(call.frame, failure=library.failure_of(InternalError(text)))
-
-
-def _do_nothing() -> None:
-    """Return at once."""

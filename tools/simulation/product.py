@@ -36,7 +36,7 @@ from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.request.instance_state import InstanceState
-from scheduler.rpc import consumer, notifications, open_calls, scheduler_endpoint, serializer
+from scheduler.rpc import consumer, keepalive, notifications, scheduler_endpoint, serializer
 from scheduler.rpc.server import MOST_RUNS
 from scheduler.stream.decision_stream import DecisionStream
 from scheduler.stream.shared_decisions import LocalState
@@ -301,7 +301,7 @@ def prepare_libraries() -> None:
     """Replace what would reach out of the simulation; once for an operating system process."""
     amqp.install()
     # Half of all steps of a history would be looks at whether something has happened.
-    consumer.LONGEST_WAIT = open_calls.TICK = 1.0
+    consumer.LONGEST_WAIT = keepalive.TICK = 1.0
     outages.IDLE_INTERVAL = 60.0
     stream.spare_steps()
     stop_consumer = consumer.Consumer.stop

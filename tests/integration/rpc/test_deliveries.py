@@ -6,7 +6,7 @@ import kombu
 import oslo_messaging as messaging
 import pytest
 
-from scheduler.rpc import consumer, explain, open_calls, transport
+from scheduler.rpc import consumer, explain, keepalive, transport
 from scheduler.rpc.bus import Bus
 from tests.integration.rpc.conftest import Caller, Manager
 from tests.support.waiting import eventually
@@ -172,13 +172,13 @@ def test_answered_calls_are_acknowledged_when_the_server_has_stopped(serve, bus,
 def test_a_call_that_takes_too_long_is_acknowledged_before_the_broker_closes_the_channel(
     serve, bus, broker, monkeypatch
 ):
-    monkeypatch.setattr(open_calls, "LONGEST_UNACKNOWLEDGED", 0.5)
+    monkeypatch.setattr(keepalive, "LONGEST_UNACKNOWLEDGED", 0.5)
     manager = Manager()
     manager.may_answer.clear()
     running = serve(manager)
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
-    (call,) = running.open_calls._listed()
+    (call,) = running.open_calls
     assert eventually(lambda: call.delivery.is_acknowledged)
     manager.may_answer.set()
     caller.join(30)

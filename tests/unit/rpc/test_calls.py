@@ -2,8 +2,10 @@ import weakref
 
 import pytest
 
+from scheduler.bounds.waits import Wait
 from scheduler.request.past import SOON, Past
-from scheduler.rpc.calls import ENDS, Call, Event
+from scheduler.rpc.calls import ENDS, LONGEST_ID, Call, Event, State
+from tests.support.calls import make_call
 from tests.support.held_claims import Claims
 
 #: What becomes of claims at each event: [] for the next run of the message to find them.
@@ -88,3 +90,45 @@ def test_a_message_that_is_over_takes_no_memory():
     assert gone() is not None
     call.forget_message()
     assert gone() is None
+
+
+# -- what is listed
+
+
+@pytest.mark.parametrize(
+    ("state", "step", "wait"),
+    [
+        (State.WAITS_FOR_THREAD, "queue", Wait("a free thread", 100.0)),
+        (State.RUNS, "start", None),
+        (State.REPLIES, "reply", Wait("RabbitMQ, which has to confirm the reply", 108.0)),
+        (State.WAITS_FOR_READER, "reply", Wait("reply queue reply_1, which nobody reads", 108.0)),
+    ],
+)
+def test_what_a_call_waits_for(state, step, wait):
+    context = {"_context_request_id": "req-1", "_context_auth_token": "secret"}
+    call = make_call(
+        {"method": "m", "args": {"instance_uuids": ["i1", "i2"]}, **context}, queue="reply_1", received=100.0
+    )
+    call.since, call.state = 108.0, state
+    found = call.shown()
+    assert (found.step, found.wait) == (step, wait)
+    assert (found.request_id, found.instance_uuids, found.received_at) == ("req-1", ("i1", "i2"), 100.0)
+    assert "secret" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("frame", "request_id", "uuids"),
+    [
+        ({}, "", ()),
+        ({"args": {"instance_uuids": "abc"}, "_context_request_id": 5}, "", ()),
+        ({"args": ["x"]}, "", ()),
+        (
+            {"args": {"instance_uuids": ["x" * 1000, 7]}, "_context_request_id": "r" * 1000},
+            "r" * LONGEST_ID,
+            ("x" * LONGEST_ID, ""),
+        ),
+    ],
+)
+def test_a_message_of_any_form_can_be_listed(frame, request_id, uuids):
+    found = make_call(frame).shown()
+    assert (found.request_id, found.instance_uuids) == (request_id, uuids)

@@ -7,6 +7,7 @@ import pytest
 
 from scheduler.request.past import Past
 from scheduler.rpc import backlog, consumer, library
+from scheduler.rpc.calls import Call
 from scheduler.rpc.consumer import Consumer, Queues
 from tests.support.waiting import eventually
 
@@ -58,7 +59,8 @@ class World:
     def __init__(self, monkeypatch):
         monkeypatch.setattr(consumer.Message, "ack", Raw.ack)
         self.bus, self.channel, self.calls, self.casts = Bus(), Channel(), [], []
-        self.consumer = Consumer(self.bus, Queues("scheduler", "me"), self.calls.append, self.casts.append)
+        take = lambda *received: self.calls.append(Call(*received))  # noqa: E731
+        self.consumer = Consumer(self.bus, Queues("scheduler", "me"), take, self.casts.append)
         self.connection = SimpleNamespace(losses=0)
         self.consumer._connection = self.connection
 

@@ -1,0 +1,222 @@
+"""Keeps calls alive that are not answered yet, without a thread of the pool.
+
+A round looks at all open calls, four times a second: whose caller is to hear a heartbeat, whose reply waits
+until its queue is read, what is to be acknowledged as the broker would take its consumer for dead. What takes
+time is done by a few senders, one reply queue at a time: a slow one delays no other.
+
+A reply queue that nobody reads is that of a caller which connects to another node of the broker, for seconds,
+or of one that has ended. Its calls wait without a thread, with their replies, which are sent once the queue
+is read. If nobody reads it for ``kombu_missing_consumer_retry_timeout``, which all calls of a queue share,
+they end.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+import math
+import threading
+import time
+
+from cachetools import TTLCache
+from oslo_log import log as logging
+
+from scheduler.bounds.background import BackgroundLoop, MakeLoop
+from scheduler.logs import RateLimitedLogger
+from scheduler.request.past import Past
+from scheduler.rpc import wire
+from scheduler.rpc.bus import Bus
+from scheduler.rpc.calls import Call, Event, State
+from scheduler.rpc.open_calls import OpenCalls
+
+LOG = logging.getLogger(f"nova.{__name__}")
+
+#: Seconds between two rounds, and those without a call; a new one wakes the thread. The shortest interval of
+#: a caller is one second.
+TICK, IDLE = 0.25, 3600.0
+
+#: Reply queues that are looked after at the same time.
+SENDERS = 4
+
+#: Seconds that sending one heartbeat to a caller may take.
+HEARTBEAT_TIMEOUT = 10.0
+
+#: Seconds after which a call is acknowledged although it is not answered. A broker closes the channel of a
+#: consumer that takes longer than its consumer_timeout, by default half an hour.
+LONGEST_UNACKNOWLEDGED = 900.0
+
+#: Seconds for which a queue that is read counts as such.
+READ_FOR = 1.0
+
+#: Seconds for which it is remembered since when a queue is not read, and the greatest number of such queues.
+REMEMBERED_FOR, MOST_REMEMBERED = 600.0, 10_000
+
+
+class ReplyQueues:
+    """Which reply queues are read, and since when others are not. Any thread may use it."""
+
+    def __init__(self, bus: Bus, clock: Callable[[], float]) -> None:
+        self._bus, self._clock = bus, clock
+        self._read: TTLCache[str, bool] = TTLCache(MOST_REMEMBERED, READ_FOR, clock)
+        self._unread_since: TTLCache[str, float] = TTLCache(MOST_REMEMBERED, REMEMBERED_FOR, clock)
+        self._lock = threading.Lock()
+
+    def is_read(self, queue: str) -> bool | None:
+        """Ask the broker whether anybody reads a queue; None if that is not known."""
+        try:
+            read = self._bus.is_read(queue)
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, it says nothing of the queue
+            LOG.debug("Cannot look for reply queue %s: %s", queue, error)
+            return None
+        with self._lock:
+            if read:
+                self._read[queue] = True
+                self._unread_since.pop(queue, None)
+            else:
+                self._unread_since.setdefault(queue, self._clock())
+        return read
+
+    def is_unread(self, queue: str, *, certain: bool) -> bool:
+        """Return whether nobody reads a queue; one that cannot be looked at counts as read.
+
+        Args:
+            certain: Whether to query the broker even if the queue was read before.
+        """
+        with self._lock:
+            read, suspect = queue in self._read, queue in self._unread_since
+        return not read and (certain or suspect) and self.is_read(queue) is False
+
+    def unread_since(self, queue: str) -> float:
+        """Return since when a queue is not read, in seconds of the clock: since now, if that is new."""
+        with self._lock:
+            return self._unread_since.setdefault(queue, self._clock())
+
+
+class KeepAlive:
+    """Looks at all open calls, again and again. Any thread may use it.
+
+    Attributes:
+        queues: Which reply queues are read.
+    """
+
+    def __init__(
+        self,
+        calls: OpenCalls,
+        bus: Bus,
+        go_on: Callable[[Call, Event | None], None],
+        clock: Callable[[], float] = time.monotonic,
+        make_loop: MakeLoop = BackgroundLoop,
+    ) -> None:
+        """Prepare to look.
+
+        Args:
+            go_on: Called with a call that has waited for a reader, and with its end; None if its queue is
+                read.
+        """
+        self._calls, self._bus, self._go_on, self._clock = calls, bus, go_on, clock
+        self.queues = ReplyQueues(bus, clock)
+        self._attended: set[str] = set()
+        self._loop = make_loop("open-calls", self.look)
+        self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="sender")
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
+
+    def start(self) -> None:
+        """Start the threads, before the first call is received.
+
+        Raises:
+            RuntimeError: The system has no thread left.
+        """
+        self._loop.start()
+        self._senders.submit(len, ())
+
+    def stop(self) -> None:
+        """Look after no call any more."""
+        self._loop.stop(0)
+        self._senders.shutdown(wait=False)
+
+    def add(self, call: Call) -> None:
+        """Look after a call that was just received; its caller hears heartbeats from now on."""
+        interval = self._interval(call.frame.timeout)
+        # From processes that had the message before its caller may have heard nothing for as long.
+        is_late = call.past is Past.REDELIVERED and interval < math.inf
+        call.beat_at, call.beat_interval = self._clock() + (0.0 if is_late else interval), interval
+        if self._calls.add(call):
+            self._loop.wake()
+
+    def wait(self, call: Call) -> None:
+        """Let a call wait until its reply queue is read."""
+        call.since = self.queues.unread_since(call.frame.reply_queue)
+        call.state = State.WAITS_FOR_READER
+
+    def look(self) -> float:
+        """Do what is due; return the seconds until the next round."""
+        now, due = self._clock(), dict[str, list[Call]]()
+        for call in self._calls:
+            delivery = call.delivery
+            if delivery and call.received + LONGEST_UNACKNOWLEDGED < now and not delivery.is_acknowledged:
+                delivery.acknowledge()
+            if call.state is State.WAITS_FOR_READER or call.wants_heartbeat(now):
+                due.setdefault(call.frame.reply_queue, []).append(call)
+        for queue, calls in due.items():
+            if queue not in self._attended:
+                self._attended.add(queue)
+                with suppress(RuntimeError):  # no thread is left for one more sender
+                    self._senders.submit(self._attend, queue, calls)
+        return TICK if len(self._calls) else IDLE
+
+    def _attend(self, queue: str, calls: list[Call]) -> None:
+        """Do what is due for the calls of one reply queue."""
+        try:
+            for call in calls:
+                if call.state is not State.WAITS_FOR_READER and not self._beat(call):
+                    break  # nor can those to the same queue be sent now
+            self._look_for_reader(queue, [call for call in calls if call.state is State.WAITS_FOR_READER])
+        except Exception:
+            LOG.exception("Cannot look after the calls of reply queue %s", queue)
+        finally:
+            self._attended.discard(queue)
+
+    def _beat(self, call: Call) -> bool:
+        """Send a heartbeat; return whether that was possible."""
+        frame, now = call.frame, self._clock()
+        if not call.wants_heartbeat(now):
+            return True
+        call.beat_at = now + call.beat_interval
+        try:
+            message = wire.reply(frame, ending=False)
+            self._bus.reply(frame.reply_queue, message, time.monotonic() + HEARTBEAT_TIMEOUT, to_reader=False)
+        except Exception as error:  # noqa: BLE001 - whatever the driver raises, the call itself goes on
+            LOG.debug("Cannot send a heartbeat: %s", error)
+            return False
+        return True
+
+    def _look_for_reader(self, queue: str, calls: list[Call]) -> None:
+        """Let calls go on whose queue is read again, that were given up, or that the broker has again."""
+        if not calls:
+            return
+        read = self.queues.is_read(queue)
+        gone = read is False and self._clock() - self.queues.unread_since(queue) >= self._bus.patience
+        if gone:
+            self._warnings.warning(
+                "gone", "Nobody reads reply queue %s; calls dropped: %d", queue, len(calls)
+            )
+        for call in calls:
+            event = Event.LOST if call.is_lost else Event.CALLER_GONE if gone else None
+            if (event or read) and self._calls.take(call):
+                self._go_on(call, event)
+
+    def _interval(self, timeout: object) -> float:
+        """Return half of a caller's timeout, in seconds; infinity if it is not set or not valid."""
+        if not timeout:
+            return math.inf
+        try:
+            interval = int(timeout) / 2  # type: ignore[call-overload]
+        except (TypeError, ValueError, OverflowError):
+            interval = 0.0
+        if interval < 1:
+            self._warnings.warning(
+                "timeout",
+                "Caller's timeout %.40r is not a number of at least 2 s; sending no heartbeats",
+                timeout,
+            )
+            return math.inf
+        return interval
