@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import islice, tee
 
+from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.errors import InvalidRequest, NoValidHost
@@ -10,6 +11,7 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.request.decision_line import PlacedOn
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume
@@ -32,51 +34,67 @@ class Choosing:
         claiming: HostClaiming,
         request: SchedulingRequest,
         fitter: Fitter,
-        default_zone: str,
+        conf: cfg.ConfigOpts,
         observer: DecisionObserver,
     ) -> None:
         """Begin with no host chosen.
 
         Args:
             fitter: Fits NUMA topologies when a chosen host is consumed from.
-            default_zone: The availability zone of hosts that no aggregate puts in one.
             observer: Receives each host that is consumed from.
         """
         self._ranking = ranking
         self._claiming = claiming
         self._request = request
         self._fitter = fitter
-        self._default_zone = default_zone
+        self._conf = conf
         self._observer = observer
         self._last = NO_HOST  # of the instance that was charged last, until others are judged by it
         self._planned: tuple[int, ViewIndex, AllocationCandidate | None] | None = None
+        self._left = list(range(len(request.instance_uuids)))
+        self._chosen: dict[int, Selection] = {}
 
-    def choose_all(self) -> list[Selection]:
-        """Choose a host for each instance, and claim it.
+    def plan(self) -> None:
+        """Reserve hosts for all instances that have none, to be claimed together.
 
-        All are planned, and claimed together; those that were refused are planned again. Not so in a server
-        group: what one member gets decides what is left to the next.
+        Not so in a server group: what one member gets decides what is left to the next.
+
+        Raises:
+            NoValidHost: An instance is left without a host.
+            InvalidRequest: Placement maps no provider to a request group.
+        """
+        together = self._claiming.claims and not self._request.server_group
+        for number in list(self._left) if together else self._left[:1]:
+            self._chosen[number] = self._plan(number, len(self._chosen))
+
+    def choose_all(self) -> Selections:
+        """Claim what is planned, and plan again what was refused.
+
+        Returns:
+            For each instance the chosen host, then its alternates.
 
         Raises:
             NoValidHost: An instance is left without a host.
             AllocationUpdateFailed: Another writer changed the allocations of an instance.
             InvalidRequest: Placement maps no provider to a request group.
         """
-        uuids = self._request.instance_uuids
-        together = self._claiming.claims and not self._request.server_group
-        chosen: dict[int, Selection] = {}
-        left = list(range(len(uuids)))
-        while left:
-            planned = left if together else left[:1]
-            for number in planned:
-                chosen[number] = self._plan(number, len(chosen))
+        uuids, request = self._request.instance_uuids, self._request
+        while True:
             refused = set(self._claiming.claim())
             if self._planned is not None and uuids[self._planned[0]] in refused:
                 self._planned = None
             self._charge()
-            left = [number for number in left if number not in chosen or uuids[number] in refused]
-            chosen = {number: one for number, one in chosen.items() if number not in left}
-        return [chosen[number] for number in range(len(uuids))]
+            self._chosen = {at: one for at, one in self._chosen.items() if uuids[at] not in refused}
+            self._left = [at for at in self._left if at not in self._chosen]
+            if not self._left:
+                break
+            self.plan()
+        chosen = [self._chosen[number] for number in range(len(uuids))]
+        request.counts.places = [PlacedOn(one.service_host, one.cell_uuid) for one in chosen]
+        at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
+        selections = self._with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
+        self._observer.selected(selections)
+        return selections
 
     def _plan(self, number: int, done: int) -> Selection:
         """Plan a host for one instance, besides those that were planned before."""
@@ -107,11 +125,11 @@ class Choosing:
         consume(self._ranking.hosts, index, self._request, self._fitter)
         self._observer.consumed(number, self._ranking.hosts, index, candidate)
 
-    def with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
+    def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more.
 
         Args:
-            chosen: What ``choose_all`` returned.
+            chosen: The host of each instance.
             at_most: How many alternates an instance may have.
         """
         ranking = self._ranking
@@ -135,7 +153,7 @@ class Choosing:
         return [self._selection(index, hosts.candidates(index)[0]) for index in indices]
 
     def _selection(self, index: ViewIndex, candidate: AllocationCandidate | None) -> Selection:
-        return selection(self._ranking.hosts, index, candidate, self._default_zone)
+        return selection(self._ranking.hosts, index, candidate, self._conf.default_availability_zone)
 
 
 def note_providers(request: SchedulingRequest, candidate: AllocationCandidate | None) -> None:

@@ -10,7 +10,6 @@ from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.request.decision_line import PlacedOn
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
@@ -64,7 +63,19 @@ class FilterDriver:
         usages: Usages = no_usages,
         observer: DecisionObserver = NO_OBSERVER,
     ) -> Selections:
-        """Choose a host for each instance, and claim it.
+        """Choose a host for each instance, and claim it: ``plan``, and what follows."""
+        return self.plan(hosts, request, claims, more, usages, observer).choose_all()
+
+    def plan(
+        self,
+        hosts: HostView,
+        request: SchedulingRequest,
+        claims: Session | None,
+        more: More = lambda: None,
+        usages: Usages = no_usages,
+        observer: DecisionObserver = NO_OBSERVER,
+    ) -> Choosing:
+        """Rank the hosts, and reserve the first of them.
 
         Args:
             hosts: The hosts that Placement offers, or those to check.
@@ -73,14 +84,9 @@ class FilterDriver:
             usages: What Placement reported of the hosts' providers.
             observer: Receives each step.
 
-        Returns:
-            For each instance the chosen host, then its alternates.
-
         Raises:
-            NoValidHost: An instance is left without a host. After any error the caller releases what was
-                claimed and reserved.
-            AllocationUpdateFailed: Another writer changed the allocations of an instance.
-            InvalidRequest: Placement maps no provider to a request group.
+            NoValidHost: An instance is left without a host. After any error, also of what follows, the caller
+                releases what was claimed and reserved.
         """
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
@@ -98,14 +104,9 @@ class FilterDriver:
         )
         counts = request.counts
         counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
-        zone = self._conf.default_availability_zone
-        choosing = Choosing(ranking, claiming, request, self._fitter, zone, observer)
-        chosen = choosing.choose_all()
-        counts.places = [PlacedOn(one.service_host, one.cell_uuid) for one in chosen]
-        at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
-        selections = choosing.with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
-        observer.selected(selections)
-        return selections
+        choosing = Choosing(ranking, claiming, request, self._fitter, self._conf, observer)
+        choosing.plan()
+        return choosing
 
     def without_rules(self) -> "FilterDriver":
         """Return a driver that takes hosts as they are, for instances that hold them already."""

@@ -16,8 +16,9 @@ from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
-# Seconds that a request waits for the one before; some callers stop waiting after sixty.
-LOCK_TIMEOUT = 30.0
+# Seconds that a request waits for those before, which choose a host meanwhile, and read nova's databases for
+# that. Each keeps a thread.
+LOCK_TIMEOUT = 5.0
 
 AFFINITY = "affinity"
 

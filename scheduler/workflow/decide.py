@@ -145,9 +145,8 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
         try:
             if not (len(mirrored.hosts) or mirrored.exact):
                 raise NoValidHost(host_claiming.NOT_ENOUGH)
-            with world.turn(request) as current:
-                session = begin(request)
-                return _choose(mirrored, current, world, session, trace)
+            session = begin(request)
+            return _choose(mirrored, request, world, session, trace)
         except (NoValidHost, PlacementUnavailable) as error:
             # Each host needs what a provider that all of them share has refused: further hosts do not help
             if mirrored.exact or (isinstance(error, NoValidHost) and error.final):
@@ -155,20 +154,19 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         request = replace(request.restarted(), arrived_at=world.now())
     found = candidates(request, world, trace)
-    with world.turn(request) as current:
-        recounted = False
-        while True:
-            trace.step = "table"
-            offer = world.offered(found, current, late=late)
-            trace.mark("table")
-            session = session or begin(request)
-            try:
-                return _choose(offer, current.restarted(), world, session, trace)
-            except NoValidHost:
-                if not offer.recover():
-                    if recounted or not offer.recount():
-                        raise
-                    recounted = True
+    recounted = False
+    while True:
+        trace.step = "table"
+        offer = world.offered(found, request, late=late)
+        trace.mark("table")
+        session = session or begin(request)
+        try:
+            return _choose(offer, request.restarted(), world, session, trace)
+        except NoValidHost:
+            if not offer.recover():
+                if recounted or not offer.recount():
+                    raise
+                recounted = True
 
 
 @contextmanager
@@ -220,13 +218,17 @@ def _choose(
     offer: Offer, request: SchedulingRequest, world: World, session: Session, trace: Trace
 ) -> Decided:
     trace.step = "selection"
-    session.begin(offer.hosts.table, request, offer.winners)
     claims = session if request.claims else None
     try:
+        # Until a host is reserved, which the next member sees: Placement takes as long as it takes.
+        with world.turn(request) as current:
+            session.begin(offer.hosts.table, current, offer.winners)
+            with session:
+                choosing = world.driver.plan(offer.hosts, current, claims, offer.more, offer.usages, trace)
         with session:
-            chosen = world.driver.select(offer.hosts, request, claims, offer.more, offer.usages, trace)
+            chosen = choosing.choose_all()
     except NoValidHost as error:
         if session.overtaken:
             raise AllocationUpdateFailed(request.instance_uuids[0], "another request was first") from error
         raise
-    return Decided(chosen, request, session)
+    return Decided(chosen, current, session)

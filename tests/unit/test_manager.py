@@ -133,9 +133,9 @@ class FakeHosts:
         return table.nodes_of_hosts(hosts)
 
     def hosts_of_instances(self, instance_uuids):
-        return {
-            host for uuid in instance_uuids for _, host in self.instances.locate([uuid]).get(uuid, ())
-        }, True
+        rows = {self.pending.row_of(uuid, self.table) for uuid in instance_uuids} - {None}
+        places = [place for uuid in instance_uuids for place in self.instances.locate([uuid]).get(uuid, ())]
+        return {self.table.rows[row].host for row in rows} | {host for _, host in places}, True
 
     def minimum_compute_version(self):
         return 74
@@ -1079,6 +1079,21 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
 
     with ThreadPoolExecutor(len(members)) as pool:
         assert len(set(pool.map(ask_for, members))) == 1
+
+
+@pytest.mark.parametrize("policy", ["affinity", "soft-affinity"])
+def test_no_member_of_a_group_waits_until_placement_has_taken_the_claim_of_another(make_world, policy):
+    """Each would keep a thread, until all other requests wait for one."""
+    world, meeting = make_world(two_hosts()), threading.Barrier(2)
+    world.manager.world.groups._lock_timeout = 600.0
+    world.placement.before_a_claim = lambda: meeting.wait(20)
+
+    def ask_for(member):
+        together = group(uuid=uuid_of("group"), policy=policy, members=["i1", "i2"], hosts=[])
+        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
+
+    with ThreadPoolExecutor(2) as pool:
+        assert len(set(pool.map(ask_for, ["i1", "i2"]))) == 1
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):
