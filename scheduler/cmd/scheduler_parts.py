@@ -9,7 +9,6 @@ from typing import Any
 
 from oslo_config import cfg
 
-from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
@@ -108,8 +107,7 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     row.beat()
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
-    down_time = options.service_down_time(conf)
-    builds, every = buried_builds.BuriedBuilds(conf, engines, down_time), buried_builds.INTERVAL
+    builds, every = buried_builds.BuriedBuilds(conf, engines, row.leads), buried_builds.INTERVAL
 
     def sweep() -> None:
         serving.parts.claims.doubts.note_given_up(builds.read_new())
@@ -117,7 +115,7 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     yield Periodic("sweep", sweep, every, random.uniform(0, every))
     interval = host_discovery.interval(conf)
     if interval and conf.periodic_enable:
-        finder = host_discovery.Discovery(conf, engines, down_time)
+        finder = host_discovery.Discovery(conf, engines, row.leads)
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
         yield Periodic("host discovery", finder.run, interval, delay)
     hosts = serving.hosts

@@ -162,6 +162,7 @@ OPTS = [
         help="Seconds without progress after which the daemon ends, to be started again: its threads do "
         "not run, its host table is not refreshed, or messages wait while none is begun or finished and no "
         "claim has an event. The stacks of its threads are written to standard error, and the broker "
-        "redelivers its requests. Raise it if a filter of your own takes minutes. 0: never.",
+        "redelivers its requests. Raise it if a filter of your own takes minutes. 0: never. The name is that "
+        "of earlier versions, whose daemons had workers.",
     ),
 ]

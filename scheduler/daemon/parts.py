@@ -33,9 +33,9 @@ class ServiceParts:
         manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
             for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(),
             wait_until_able(timeout), reset(), and at the end stop_claiming(), then stop(seconds_left).
-        server: ``server(conf, manager)`` builds a server. It has start(), which may wait for the broker
-            without a bound; stop(), after which nothing is consumed; wait(), which returns when all that was
-            consumed is answered; and bus.close(), which closes the connections.
+        server: ``server(conf, manager)`` builds a server. It has connect() and start(), which may wait
+            for the broker without a bound; stop(), after which nothing is consumed; wait(), which returns
+            when all that was consumed is answered; and bus.close(), which closes the connections.
         periodics: ``periodics(conf, manager)`` returns the periodic work.
         explanations: ``explanations(conf, manager, server)`` builds the server that answers questions about
             decisions, with start(), stop() and wait().

@@ -185,10 +185,11 @@ class Service:
         if self._reloads != reloads:  # while there was no manager to notify
             self._reset(manager)
         self._wait_for_database(manager)
-        manager.catch_up()
-        spare_the_collector()
         LOG.info("The hosts are loaded; connecting to the broker")
         server = self._parts.server(self.conf, manager)
+        server.connect()  # before the stream, which would be given up while the broker is away
+        manager.catch_up()
+        spare_the_collector()
         # One that stops would return each request to the broker, and be handed it again.
         if self._stopping:
             return

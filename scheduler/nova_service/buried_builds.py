@@ -4,7 +4,7 @@ The time in their rows is that of the user's request (spec: host-state-and-cells
 they were given up is that of their ids.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import timedelta
 
 from oslo_config import cfg
@@ -15,7 +15,6 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import CELL0, UNREADABLE, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import instances, utcnow
-from scheduler.nova_service.service_record import leads
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -33,15 +32,15 @@ LOOKBACK = 3600.0
 class BuriedBuilds:
     """Reads them, each once. Of the schedulers that share a [database] only the first one does so."""
 
-    def __init__(self, conf: cfg.ConfigOpts, engines: Engines, down_time: float) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, engines: Engines, leads: Callable[[], bool]) -> None:
         """Set up; nothing is read yet.
 
         Args:
-            down_time: Seconds without heartbeat after which another scheduler counts as down.
+            leads: Returns whether this scheduler is the first one; see ``OwnService``.
         """
         self._conf = conf
         self._engines = engines
-        self._down_time = down_time
+        self._leads = leads
         self._read: dict[str, int] = {}
         self._after = self._last = 0
         self._outage = OutageLog(LOG, "Cannot read the builds in cell0", "Builds in cell0 are read again")
@@ -52,7 +51,7 @@ class BuriedBuilds:
         There are none for a scheduler that is not the first. Databases that cannot be read are logged.
         """
         try:
-            if not leads(self._engines, self._conf.host, self._down_time):
+            if not self._leads():
                 self._read, self._after, self._last = {}, 0, 0
                 return ()
             rows = self._rows()

@@ -4,6 +4,8 @@ This is off by default: most deployments run ``nova-manage cell_v2 discover_host
 (spec: host-state-and-cells 4.6).
 """
 
+from collections.abc import Callable
+
 from oslo_config import cfg
 from oslo_db.exception import DBDuplicateEntry
 from oslo_log import log as logging
@@ -13,7 +15,6 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
-from scheduler.nova_service.service_record import leads
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -29,15 +30,15 @@ def interval(conf: cfg.ConfigOpts) -> int | None:
 class Discovery:
     """Maps hosts to cells. Of the schedulers that share a [database] only the first one does so."""
 
-    def __init__(self, conf: cfg.ConfigOpts, engines: Engines, down_time: float) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, engines: Engines, leads: Callable[[], bool]) -> None:
         """Set up discovery.
 
         Args:
-            down_time: Seconds without heartbeat after which another scheduler counts as down.
+            leads: Returns whether this scheduler is the first one; see ``OwnService``.
         """
         self._conf = conf
         self._engines = engines
-        self._down_time = down_time
+        self._leads = leads
         self._outage = OutageLog(LOG, "Cannot discover hosts", "Hosts are discovered again")
         self._cell_outages = OutageLog(
             LOG, "Cannot discover the hosts of cell %s", "Hosts of cell %s are discovered again"
@@ -46,7 +47,7 @@ class Discovery:
     def run(self) -> None:
         """Make one round, if this scheduler is the first one. Databases that are unavailable are logged."""
         try:
-            if leads(self._engines, self._conf.host, self._down_time):
+            if self._leads():
                 with self._engines.api_connection() as connection:
                     cells = read_cells(connection, self._conf.database.connection)
                 for cell in cells:

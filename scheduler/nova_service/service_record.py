@@ -11,6 +11,7 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 import sqlalchemy as sa
 
+from scheduler import conf as options
 from scheduler.logs import OutageLog
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
@@ -44,7 +45,7 @@ class OwnService:
             created: Called with the columns of a row that had to be created.
         """
         self._created = created
-        self._host = conf.host
+        self._host, self._down_time = conf.host, options.service_down_time(conf)
         self._engines = engines
         self._id: int | None = None
         self._deleted = False
@@ -66,6 +67,15 @@ class OwnService:
             self._outage.report_failure(error)
         else:
             self._outage.report_success()
+
+    def leads(self) -> bool:
+        """Return whether this host's name is the first among the schedulers that are enabled and up.
+
+        Raises:
+            UNREADABLE: The database cannot be read.
+        """
+        usable = (services.c.disabled.is_not(True), services.c.forced_down.is_not(True))
+        return live_schedulers(self._engines, self._down_time, *usable)[:1] == [self._host]
 
     def _register(self) -> int | None:
         """Reuse the row of this host, or create one; return its id."""
@@ -142,16 +152,6 @@ def live_schedulers(engines: Engines, down_time: float, *conditions: sa.ColumnEl
     query = sa.select(services.c.host).where(_live, seen.between(now - limit, now + limit), *conditions)
     with engines.local().connect() as connection:
         return sorted(connection.execute(query).scalars())
-
-
-def leads(engines: Engines, host: str, down_time: float) -> bool:
-    """Return whether this host's name is the first among the schedulers that are enabled and up.
-
-    Raises:
-        UNREADABLE: The database cannot be read.
-    """
-    usable = (services.c.disabled.is_not(True), services.c.forced_down.is_not(True))
-    return live_schedulers(engines, down_time, *usable)[:1] == [host]
 
 
 def _version(connection: sa.Connection) -> int:

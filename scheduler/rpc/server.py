@@ -91,6 +91,11 @@ class Server:
 
     # -- life ------------------------------------------------------------------------------------------------
 
+    def connect(self) -> None:
+        """Wait for the broker; raises ``ConfigError`` if it refuses the connection."""
+        with refusals_as_config_errors():
+            self.bus.reader().close()
+
     def start(self) -> None:
         """Connect to the broker, which is waited for, and begin to serve.
 

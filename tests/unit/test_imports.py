@@ -40,7 +40,7 @@ ALLOWED = {
     "numa": {"objects", "pci"},
     "hosts": {"numa", "pci"},
     "nova_db": {"hosts", "objects", "conf", "numa", "pci", "request"},
-    "nova_service": {"nova_db"},
+    "nova_service": {"nova_db", "conf"},
     "filters": {"hosts", "request", "objects", "numa", "pci", "conf"},
     "weights": {"hosts", "request", "objects", "conf"},
     "rules": {"conf", "filters", "weights", "hosts", "request"},

@@ -265,7 +265,7 @@ def test_discovery(nova):
     nova.add_node("cmp4", mapped=0)
     nova.map_host("cmp4")
     nova.add_service("controller", binary="nova-scheduler")
-    Discovery(nova.conf, nova.engines, 60).run()
+    Discovery(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads).run()
     assert sorted(row.host for row in nova.rows(host_mappings, api=True)) == ["cmp1", "cmp3", "cmp4"]
     assert {row.host: row.mapped for row in nova.rows(compute_nodes)} == {"cmp1": 1, "cmp2": None, "cmp4": 0}
     assert [row.mapped for row in nova.rows(compute_nodes, cell=other)] == [1]

@@ -33,6 +33,9 @@ class Row:
     def beat(self):
         self.beats += 1
 
+    def leads(self):
+        return True
+
 
 @pytest.fixture
 def serving(monkeypatch):

@@ -86,6 +86,9 @@ class Server:
         self.answered = answered
         self.busy = answered is not None
 
+    def connect(self):
+        self.log.append("server.connect")
+
     def start(self):
         self.log.append("server.start")
         if self.on_start:
@@ -131,7 +134,7 @@ def build(tmp_path):
 def test_a_service_loads_before_it_takes_requests(build):
     service, log, _ = build()
     assert service.start() == 0
-    assert log == ["manager.start", "manager.catch_up", "server.start"]
+    assert log == ["manager.start", "server.connect", "manager.catch_up", "server.start"]
     assert service.told == ["serving"]
 
 
@@ -160,7 +163,7 @@ def test_a_service_that_stops_during_its_start_takes_no_requests(build):
     """It may stop for long: what it finds in the journal is given back first."""
     service, log, _ = build(manager={"on_start": lambda: service.stop()})  # noqa: PLW0108
     assert service.start() == 0
-    assert log == ["manager.start", "manager.catch_up"]
+    assert log == ["manager.start", "server.connect", "manager.catch_up"]
     assert "serving" not in service.told
 
 
@@ -240,7 +243,7 @@ def test_a_change_that_comes_while_the_manager_starts_reaches_it(build):
     service, log, path = build(manager={"on_start": change})
     service.start()
     assert service.conf.scheduler.max_attempts == 5
-    assert log == ["manager.start", "manager.reset", "manager.catch_up", "server.start"]
+    assert log == ["manager.start", "manager.reset", "server.connect", "manager.catch_up", "server.start"]
 
 
 def test_a_change_that_fails_half_way_does_not_end_the_service(build, caplog):
@@ -346,7 +349,7 @@ def test_requests_are_finished_although_the_server_of_questions_cannot_stop(buil
 def test_a_service_that_can_answer_no_questions_takes_requests(build, caplog):
     service, log, _ = build(explanations=Explanations(OSError("broker")))
     service.start()
-    assert log == ["manager.start", "manager.catch_up", "server.start"]
+    assert log == ["manager.start", "server.connect", "manager.catch_up", "server.start"]
     assert service.told == ["serving"]
     assert "Cannot answer berth-explain" in caplog.text
     service.stop()

@@ -7,6 +7,7 @@ import pytest
 from scheduler.nova_db.schema import instances, utcnow
 from scheduler.nova_service import buried_builds
 from scheduler.nova_service.buried_builds import LOOKBACK, BuriedBuilds
+from scheduler.nova_service.service_record import OwnService
 
 LONG_AGO = utcnow() - timedelta(hours=2)
 
@@ -25,7 +26,7 @@ def cell0(nova):
 
 @pytest.fixture
 def builds(nova):
-    return BuriedBuilds(nova.conf, nova.engines, down_time=60)
+    return BuriedBuilds(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads)
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ import pytest
 
 from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
 from scheduler.nova_service.host_discovery import Discovery, interval
+from scheduler.nova_service.service_record import OwnService
 
 LONG_AGO = utcnow() - timedelta(hours=1)
 
 
 @pytest.fixture
 def discovery(nova):
-    return Discovery(nova.conf, nova.engines, down_time=60)
+    return Discovery(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads)
 
 
 def mapped(nova):

@@ -9,6 +9,7 @@ from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_service.buried_builds import BuriedBuilds
+from scheduler.nova_service.service_record import OwnService
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW, Timing
 from tests.support.clock import Clock
@@ -29,7 +30,7 @@ def sweep(cloud, client):
     doubts = Doubts(writer, states.of, make_loop=lambda *work: loops.append(IdleLoop(*work)) or loops[0])
 
     def run():
-        doubts.note_given_up(BuriedBuilds(conf, engines, 60).read_new())
+        doubts.note_given_up(BuriedBuilds(conf, engines, OwnService(conf, engines).leads).read_new())
         clock.now += LATE_WRITE_WINDOW
         loops[0].work()
 
