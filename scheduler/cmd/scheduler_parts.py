@@ -27,7 +27,6 @@ from scheduler.rpc import (
     explain,
     notifications,
     scheduler_endpoint,
-    serializer,
     server,
     transport,
 )
@@ -52,7 +51,7 @@ def make_manager(conf: cfg.ConfigOpts, counters: Counters) -> manager.SchedulerM
     Raises:
         BerthError: The options cannot work.
     """
-    notifier = notifications.build(conf, serializer.ObjectSerializer())
+    notifier = notifications.build(conf)
     counter = DecisionCounter(counters)
     parts = put_together(conf, Outside.from_conf(conf))
     return manager.SchedulerManager(conf, notifier, parts, on_decision=counter.count)

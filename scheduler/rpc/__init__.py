@@ -27,16 +27,16 @@ the channel was lost                            comes again         are left to 
 State is in four places: the broker has the call until it is acknowledged, Placement the claim and its
 generation, nova whether a caller waits, and memory what is open.
 
-- consumer: reads and acknowledges; its thread alone touches the channel. ``backlog``: which calls have waited
+- consumer: reads and acknowledges; its thread alone touches the channel
 - wire, serializer, context: requests and replies as they are sent
 - calls: the states of a call, and its ends
 - server: threads, and the whole life of a call
 - methods: by name what is called, and what callers get for errors; ``errors``
 - scheduler_endpoint, checks: nova's methods and their arguments
 - open_calls: the one store of open calls; ``keepalive``: what they get without a thread
-- bus: sends until the broker has confirmed it. ``transport``: which bus; ``broker_errors``: what it refuses
+- bus: sends until the broker has confirmed it. ``transport``: which bus, and what it refuses
 - library: all that is private in oslo.messaging
-- explain, command_transport: questions about decisions, and their transport
+- explain: questions about decisions
 - notifications, payloads: what nova-scheduler announces
 - client: calls of a router to schedulers
 

@@ -4,7 +4,7 @@ Each scheduler listens under the name of its host, as its decisions are in its m
 Only contexts of administrators are answered. Nothing can be changed here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 import functools
@@ -20,7 +20,7 @@ from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.methods import Method, Methods, Table
-from scheduler.rpc.serializer import ObjectSerializer, ServerSerializer
+from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rpc.server import Server
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def methods(explainer: "Explainer") -> Methods:
         asked.decisions,
     )
     table: Table = {(None, each.__name__): Method(VERSION, _for_admins(each)) for each in questions}
-    return Methods(table, serializer=ServerSerializer())
+    return Methods(table, serializer=ObjectSerializer(LARGEST_ARGUMENT))
 
 
 def _for_admins(question: Callable[..., object]) -> Callable[..., object]:
@@ -155,16 +155,10 @@ class Schedulers:
             retry=0,
         )
 
-    def ask(self, method: str, **arguments: object) -> Answers:
-        """Return what all schedulers answer."""
-        return self._ask(self._hosts, method, arguments)
-
-    def ask_scheduler(self, host: str, method: str, **arguments: object) -> Answers:
-        """Return what the scheduler of one host answers."""
-        return self._ask([host], method, arguments)
-
-    def _ask(self, hosts: Sequence[str], method: str, arguments: Mapping[str, object]) -> Answers:
-        calls = {host: self._begin(host, method, arguments) for host in hosts}
+    def ask(self, method: str, /, hosts: Iterable[str] | None = None, **arguments: object) -> Answers:
+        """Return what the schedulers of some hosts answer; None: of all."""
+        asked = self._hosts if hosts is None else hosts
+        calls = {host: self._begin(host, method, arguments) for host in asked}
         end = self._clock() + self._timeout + 1
         answers = Answers({}, {})
         for host, call in calls.items():

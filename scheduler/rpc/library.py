@@ -12,8 +12,7 @@ import copy
 from importlib import import_module, metadata
 
 from amqp import Channel
-from kombu import Connection as BrokerConnection
-from kombu import Message, Producer
+import kombu
 import oslo_messaging as messaging
 
 #: The versions that have them all; the suite is run with the last one.
@@ -111,10 +110,10 @@ def pool_of(transport: messaging.Transport) -> ConnectionPool | None:
     return driver._connection_pool if isinstance(driver, impl_rabbit.RabbitDriver) else None
 
 
-def use_connections(transport: messaging.Transport, kind: type[Connection]) -> None:
-    """Let a transport make connections of a class, if it is one for RabbitMQ."""
+def use_connections_of_commands(transport: messaging.Transport) -> None:
+    """Let a transport make connections that leave nothing on the broker, if it is one for RabbitMQ."""
     if (pool := pool_of(transport)) is not None:
-        pool.connection_cls = kind
+        pool.connection_cls = CommandConnection
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def connection_to_send(pool: ConnectionPool) -> Iterator[Connection]:
         pool.put(connection)
 
 
-def producer_of(connection: Connection) -> Producer:
+def producer_of(connection: Connection) -> kombu.Producer:
     """Return what publishes on a connection."""
     return connection._producer
 
@@ -138,7 +137,7 @@ def use_channel(connection: Connection, channel: Channel | None) -> None:
     connection._set_current_channel(channel)
 
 
-def broker_of(connection: Connection) -> BrokerConnection:
+def broker_of(connection: Connection) -> kombu.Connection:
     """Return kombu's connection."""
     return connection.connection
 
@@ -270,20 +269,40 @@ class ReadingConnection(Connection):
         consumer.cancel(self.remove(consumer))
 
 
-class ExclusiveConsumer(impl_rabbit.Consumer):
-    """Reads from a queue of its connection alone, which the broker deletes with that."""
+class CommandConnection(Connection):
+    """A connection of a command, which calls schedulers and ends: it leaves nothing on the broker.
 
-    def note_declared(self, connection: Connection) -> None:
-        """Note that its queue was declared on the channel of a connection."""
-        self._declared_on = connection.channel
+    The reply queue of a daemon lives on for ``rabbit_transient_queues_ttl``, as a quorum queue if the options
+    say so, since the daemon may come back to it. That of a command is exclusive: a classic queue, which the
+    broker deletes with its connection, also if the command is killed.
+    """
+
+    def declare_direct_consumer(self, topic: str, callback: Callable[[RabbitMessage], None]) -> None:
+        """Read replies from a queue of this connection alone."""
+        self.declare_consumer(_ExclusiveConsumer("", topic, "", "direct", False, False, True, callback))
+
+
+class _ExclusiveConsumer(impl_rabbit.Consumer):
+    def declare(self, conn: Connection) -> None:
+        # The type is named, as a virtual host may have another default
+        self.queue = kombu.Queue(
+            self.queue_name,
+            self.exchange,
+            channel=conn.channel,
+            durable=False,
+            exclusive=True,
+            queue_arguments={"x-queue-type": "classic"},
+        )
+        self.queue.declare()
+        self._declared_on = conn.channel
 
 
 # -- messages ------------------------------------------------------------------------------------------------
 
 
-def raw_of(message: RabbitMessage) -> Message:
+def raw_of(message: RabbitMessage) -> kombu.Message:
     """Return kombu's message: its body, headers, channel and delivery tag."""
-    raw: Message = message._raw_message
+    raw: kombu.Message = message._raw_message
     return raw
 
 

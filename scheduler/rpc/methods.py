@@ -88,7 +88,7 @@ class Methods:
 
         Args:
             casts: By name what takes casts, which need no reply; a call of one is answered with null.
-            serializer: Makes objects of arguments, and writes results.
+            serializer: Makes objects of arguments, and writes results. A router needs none.
         """
         self.casts = casts or {}
         called: Table = {

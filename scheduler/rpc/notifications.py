@@ -20,6 +20,7 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import payloads, transport
 from scheduler.rpc.context import RequestContext
+from scheduler.rpc.serializer import ObjectSerializer
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -136,7 +137,7 @@ class Notifications:
             self._warnings.warning("send", "Notification %s was not sent: %s", event, error)
 
 
-def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notifications:
+def build(conf: cfg.ConfigOpts) -> Notifications:
     """Return the notifications that the options enable.
 
     Raises:
@@ -145,7 +146,7 @@ def build(conf: cfg.ConfigOpts, serializer: messaging.Serializer) -> Notificatio
     if not conf.oslo_messaging_notifications.driver:
         return Notifications(())
     bus = transport.notification_transport(conf)
-    form = conf.notifications.notification_format
+    form, serializer = conf.notifications.notification_format, ObjectSerializer()
     channels = []
     if form in ("unversioned", "both"):
         notifier = messaging.Notifier(bus, f"scheduler.{conf.host}", serializer=serializer)

@@ -17,7 +17,7 @@ from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.methods import VERSION, Cast, Method, Methods
-from scheduler.rpc.serializer import ServerSerializer
+from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rpc.server import Server
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ def methods(
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         table[None, "oslo_rpc_server_ping"] = Method("1.0", _ping)
-    return Methods(table, scheduler.casts(), ServerSerializer(), RateLimitedLogger(LOG, clock=clock))
+    serializer = ObjectSerializer(LARGEST_ARGUMENT)
+    return Methods(table, scheduler.casts(), serializer, RateLimitedLogger(LOG, clock=clock))
 
 
 def _ping(_context: RequestContext, **_arguments: object) -> str:

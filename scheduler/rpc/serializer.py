@@ -1,6 +1,7 @@
 """Conversion of contexts and objects from and to JSON (spec: wire-and-config 2.1, 2.2)."""
 
 from collections.abc import Mapping
+import math
 
 import orjson
 import oslo_messaging as messaging
@@ -14,7 +15,11 @@ LARGEST_ARGUMENT = 2 << 20
 
 
 class ObjectSerializer(messaging.Serializer):
-    """The serializer of callers: what cannot be read raises ``InvalidRequest``."""
+    """Reads and writes arguments and results; that of a server bounds what it reads."""
+
+    def __init__(self, largest: float = math.inf) -> None:
+        """Accept arguments of so many bytes."""
+        self._largest = largest
 
     def serialize_entity(self, ctxt: RequestContext, entity: object) -> object:
         """Return ``entity`` with objects replaced by envelopes and sets by lists, at any depth."""
@@ -24,9 +29,14 @@ class ObjectSerializer(messaging.Serializer):
         """Return ``entity`` with envelopes replaced by objects, at any depth.
 
         Raises:
-            InvalidRequest: An envelope cannot be read.
+            InvalidRequest: An envelope cannot be read, or the argument is too large, or nested too deeply.
         """
-        return _read(entity, ctxt)
+        try:
+            if self._largest < math.inf:
+                _check_size(entity, self._largest)
+            return _read(entity, ctxt)
+        except RecursionError:
+            raise errors.InvalidRequest("An argument is nested too deeply") from None
 
     def serialize_context(self, ctxt: RequestContext | Mapping[str, object] | None) -> dict[str, object]:
         """Return the context as a dict; it may be a dict already, or None."""
@@ -35,22 +45,6 @@ class ObjectSerializer(messaging.Serializer):
     def deserialize_context(self, ctxt: object) -> RequestContext:
         """Return the context of a dict; never raises."""
         return RequestContext.from_dict(ctxt if isinstance(ctxt, dict) else {})
-
-
-class ServerSerializer(ObjectSerializer):
-    """The serializer of servers, which bounds what it reads."""
-
-    def deserialize_entity(self, ctxt: RequestContext, entity: object) -> object:
-        """Return ``entity`` with envelopes replaced by objects, at any depth.
-
-        Raises:
-            InvalidRequest: An envelope cannot be read, or the argument is too large, or nested too deeply.
-        """
-        try:
-            _check_size(entity)
-            return _read(entity, ctxt)
-        except RecursionError:
-            raise errors.InvalidRequest("An argument is nested too deeply") from None
 
 
 def _write(entity: object) -> object:
@@ -73,10 +67,10 @@ def _read(entity: object, context: RequestContext) -> object:
     return entity
 
 
-def _check_size(entity: object) -> None:
+def _check_size(entity: object, largest: float) -> None:
     try:
         size = len(orjson.dumps(entity))
     except orjson.JSONEncodeError as error:
         raise errors.InvalidRequest(f"An argument is not plain JSON: {error}") from None
-    if size > LARGEST_ARGUMENT:
-        raise errors.InvalidRequest(f"An argument has {size} bytes; at most {LARGEST_ARGUMENT} are accepted")
+    if size > largest:
+        raise errors.InvalidRequest(f"An argument has {size} bytes; at most {largest} are accepted")

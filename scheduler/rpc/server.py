@@ -13,7 +13,6 @@ from scheduler.bounds.outages import Lacks, Outages
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
 from scheduler.rpc import library, wire
-from scheduler.rpc.broker_errors import refusals_as_config_errors
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
 from scheduler.rpc.calls import ENDS, Call, Event, Fate, State
 from scheduler.rpc.consumer import Consumer, Queues
@@ -21,7 +20,7 @@ from scheduler.rpc.errors import InternalError
 from scheduler.rpc.keepalive import KeepAlive
 from scheduler.rpc.methods import Methods
 from scheduler.rpc.open_calls import OpenCalls
-from scheduler.rpc.transport import TOPIC
+from scheduler.rpc.transport import TOPIC, refusals_as_config_errors
 
 LOG = logging.getLogger(f"nova.{__name__}")
 

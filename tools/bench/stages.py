@@ -20,7 +20,7 @@ from scheduler.placement.answer import parse
 from scheduler.placement.client import PlacementClient
 from scheduler.request import query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.rpc.serializer import ServerSerializer
+from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
@@ -48,7 +48,7 @@ class Stages:
         self.conf = requests.make_conf()
         self.spec = requests.plain()
         self.primitive = self.spec.obj_to_primitive()
-        self.serializer = ServerSerializer()
+        self.serializer = ObjectSerializer(LARGEST_ARGUMENT)
         self.table = synthetic.table(count)
         self.body = synthetic.answer(self.table)
         self.found = parse(self.body, None)

@@ -22,7 +22,7 @@ from tools.simulation.runtime import Process, Task
 
 # Seconds between two looks of a consumer to which nothing is delivered that it could acknowledge. In truth it
 # looks more often; but nothing comes of that, and half of all steps of a history would be these. A process
-# that looks less often than ``rpc.backlog.FROZEN`` says takes itself for one that was frozen.
+# that looks less often than ``rpc.consumer.FROZEN`` says takes itself for one that was frozen.
 IDLE = 4.5
 
 # Seconds that time goes on at least in a wait.

@@ -28,9 +28,8 @@ from scheduler.placement.write_queue import WriteQueue, _QueuedWrite
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
 from scheduler.rpc import calls
-from scheduler.rpc.backlog import Backlog
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads, _Publication
-from scheduler.rpc.consumer import Consumer, Delivery
+from scheduler.rpc.consumer import Backlog, Consumer, Delivery
 from scheduler.rpc.keepalive import KeepAlive
 from scheduler.rpc.server import Server
 from scheduler.workflow.past import Recovery

@@ -35,7 +35,7 @@ from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import Columns, Head, Saying, Shown, Table, table
 from scheduler.rpc import explain
-from scheduler.rpc.command_transport import command_transport
+from scheduler.rpc.transport import command_transport
 from scheduler.stream.broker import broker_hosts, why_unavailable
 
 LOG = logging.getLogger(f"nova.{__name__}")

@@ -122,7 +122,7 @@ class ReportCommand(RecordedQuestion):
             host = entry["scheduler"]
             if host in silent:
                 continue
-            answers = schedulers.ask_scheduler(host, "decision", name=name_of(entry))
+            answers = schedulers.ask("decision", [host], name=name_of(entry))
             silent |= answers.failed
             if document := answers.found.get(host):
                 yield name_of(entry), FoundDecision(document, MEMORY, host)

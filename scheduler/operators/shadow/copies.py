@@ -25,7 +25,7 @@ from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.logs import OutageLog
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.serializer import ServerSerializer
+from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.stream.broker import BrokerHost
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -82,7 +82,7 @@ def read_copy(body: bytes | str, now: float) -> Copy | None:
         raise ValueError(f"a message is not one of oslo.messaging: {error!r}") from error
     if "spec_obj" not in arguments or not arguments.get("instance_uuids"):
         return None
-    serializer = ServerSerializer()
+    serializer = ObjectSerializer(LARGEST_ARGUMENT)
     values = {key.removeprefix("_context_"): message[key] for key in message if key.startswith("_context_")}
     context = serializer.deserialize_context(values)
     try:

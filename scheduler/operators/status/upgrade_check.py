@@ -35,9 +35,8 @@ from scheduler.placement.providers import decode_list, list_path
 from scheduler.placement.reply import Reply
 from scheduler.placement.session import make_adapter
 from scheduler.request.query import MICROVERSION
-from scheduler.rpc.broker_errors import advice, refusal_in
 from scheduler.rpc.explain import TOPIC as EXPLAIN
-from scheduler.rpc.transport import TOPIC, rpc_transport
+from scheduler.rpc.transport import TOPIC, advice, refusal_in, rpc_transport
 from scheduler.rules import load_filters, load_weighers, nova_modules
 from scheduler.stream.broker import (
     BrokerHost,

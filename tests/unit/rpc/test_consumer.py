@@ -6,7 +6,7 @@ from amqp.spec import Basic
 import pytest
 
 from scheduler.request.past import Past
-from scheduler.rpc import backlog, consumer, library
+from scheduler.rpc import consumer, library
 from scheduler.rpc.calls import Call
 from scheduler.rpc.consumer import Consumer, Queues
 from tests.support.waiting import eventually
@@ -202,7 +202,7 @@ def test_a_consumer_is_connected_if_kombu_s_connection_is(world, broker, expecte
 
 def test_a_consumer_whose_thread_is_stuck_is_not_connected(world, monkeypatch):
     world.connection.connection = SimpleNamespace(connected=True)
-    monkeypatch.setattr(backlog, "SILENT", -1.0)
+    monkeypatch.setattr(consumer, "SILENT", -1.0)
     assert not world.consumer.connected
 
 
@@ -261,7 +261,7 @@ def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past(world):
 
 def test_after_a_quiet_time_nothing_is_left_of_the_queue(world, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(consumer.time, "monotonic", lambda: now[0])
     world.consumer.backlog.look()
     world.consumer.backlog.expect(9)
     for _ in range(3):
@@ -273,9 +273,9 @@ def test_after_a_quiet_time_nothing_is_left_of_the_queue(world, monkeypatch):
 
 def test_what_is_received_after_this_process_was_frozen_has_a_past(world, monkeypatch):
     now = [world.consumer.backlog._read_at]
-    monkeypatch.setattr(backlog.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(consumer.time, "monotonic", lambda: now[0])
     world.consumer.do_tasks()
-    now[0] += backlog.FROZEN + 1.0
+    now[0] += consumer.FROZEN + 1.0
     assert world.take(1).past is Past.QUEUED
     for _ in range(40):
         now[0] += 1.0

@@ -4,7 +4,7 @@ import oslo_messaging as messaging
 import pytest
 
 from scheduler import objects
-from scheduler.rpc import notifications, payloads, serializer, transport
+from scheduler.rpc import notifications, payloads, transport
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.notifications import Channel
 from tests.support.wire_examples import spec
@@ -49,7 +49,7 @@ class Listener:
 
 
 def sender(conf):
-    return notifications.build(conf, serializer.ObjectSerializer())
+    return notifications.build(conf)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from scheduler.rpc.context import RequestContext
 from tests.support.wire_examples import NAMES, as_json, message, settled, spec
 
 CALLER = serializer.ObjectSerializer()
-SERVER = serializer.ServerSerializer()
+SERVER = serializer.ObjectSerializer(serializer.LARGEST_ARGUMENT)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "args" in message(n)])
