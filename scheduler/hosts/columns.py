@@ -15,28 +15,12 @@ from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.rows import HostRow, ServiceRow
 
-INTEGERS = (
-    "free_ram_mb",
-    "total_usable_ram_mb",
-    "free_disk_mb",
-    "total_usable_disk_gb",
-    "disk_mb_used",
-    "vcpus_total",
-    "vcpus_used",
-    "num_instances",
-    "num_io_ops",
-    "failed_builds",
-    "hypervisor_version",
+INTEGERS = tuple(
+    "free_ram_mb total_usable_ram_mb free_disk_mb total_usable_disk_gb disk_mb_used vcpus_total vcpus_used "
+    "num_instances num_io_ops failed_builds hypervisor_version".split()
 )
 FLOATS = ("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio")
-CODED = (
-    "cpu_info",
-    "supported_instances",
-    "stats",
-    "metrics",
-    "numa_topology",
-    "pci_stats",
-)
+CODED = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology", "pci_stats")
 TEXTS = {"cell": "cell_uuid", "hypervisor_type": "hypervisor_type", "host_ip": "host_ip"}
 
 Numbers = dict[str, np.ndarray]

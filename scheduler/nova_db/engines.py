@@ -57,16 +57,9 @@ MAX_API_PROBE_INTERVAL = 5.0
 LATE_CELL_FACTOR = 3.0
 
 TUNING = (
-    "mysql_sql_mode",
-    "mysql_wsrep_sync_wait",
-    "connection_recycle_time",
-    "connection_debug",
-    "connection_trace",
-    "connection_parameters",
-    "max_pool_size",
-    "max_overflow",
-    "sqlite_synchronous",
-)
+    "mysql_sql_mode mysql_wsrep_sync_wait connection_recycle_time connection_debug connection_trace "
+    "connection_parameters max_pool_size max_overflow sqlite_synchronous"
+).split()
 
 
 class Engines:

@@ -25,33 +25,11 @@ LOG = logging.getLogger(f"nova.{__name__}")
 NODE_COLUMNS = tuple(
     compute_nodes.c[name]
     for name in (
-        "id",
-        "uuid",
-        "service_id",
-        "host",
-        "hypervisor_hostname",
-        "vcpus",
-        "memory_mb",
-        "local_gb",
-        "vcpus_used",
-        "local_gb_used",
-        "free_ram_mb",
-        "free_disk_gb",
-        "disk_available_least",
-        "hypervisor_type",
-        "hypervisor_version",
-        "cpu_info",
-        "host_ip",
-        "supported_instances",
-        "metrics",
-        "pci_stats",
-        "stats",
-        "numa_topology",
-        "cpu_allocation_ratio",
-        "ram_allocation_ratio",
-        "disk_allocation_ratio",
-        "updated_at",
-    )
+        "id uuid service_id host hypervisor_hostname vcpus memory_mb local_gb vcpus_used local_gb_used "
+        "free_ram_mb free_disk_gb disk_available_least hypervisor_type hypervisor_version cpu_info "
+        "host_ip supported_instances metrics pci_stats stats numa_topology cpu_allocation_ratio "
+        "ram_allocation_ratio disk_allocation_ratio updated_at"
+    ).split()
 )
 
 MIB_PER_GIB = 1024

@@ -37,6 +37,10 @@ def _stamps() -> list[sa.Column]:
     return [sa.Column("created_at", sa.DateTime, default=utcnow), sa.Column("updated_at", sa.DateTime)]
 
 
+def _columns(names: str, kind: Any, **options: Any) -> list[sa.Column[Any]]:
+    return [sa.Column(name, kind, **options) for name in names.split()]
+
+
 def _api_table(name: str, *columns: sa.schema.SchemaItem) -> sa.Table:
     """Return a table of the API database, whose deleted rows are gone."""
     items: list[sa.schema.SchemaItem] = [*_stamps(), _id(), *columns]
@@ -57,8 +61,7 @@ cell_mappings = _api_table(
     "cell_mappings",
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("name", sa.String(255)),
-    sa.Column("transport_url", sa.Text),
-    sa.Column("database_connection", sa.Text),
+    *_columns("transport_url database_connection", sa.Text),
     sa.Column("disabled", sa.Boolean, default=False),
 )
 
@@ -94,8 +97,7 @@ flavors = _api_table(
     sa.Column("name", sa.String(255), nullable=False, unique=True),
     sa.Column("memory_mb", sa.Integer, nullable=False),
     sa.Column("vcpus", sa.Integer, nullable=False),
-    sa.Column("root_gb", sa.Integer),
-    sa.Column("ephemeral_gb", sa.Integer),
+    *_columns("root_gb ephemeral_gb", sa.Integer),
     sa.Column("flavorid", sa.String(255), nullable=False, unique=True),
     sa.Column("swap", sa.Integer, nullable=False, default=0),
 )
@@ -132,9 +134,7 @@ aggregate_metadata = _api_table(
 instance_groups = _api_table(
     "instance_groups",
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
-    sa.Column("name", sa.String(255)),
-    sa.Column("user_id", sa.String(255)),
-    sa.Column("project_id", sa.String(255)),
+    *_columns("name user_id project_id", sa.String(255)),
 )
 
 instance_group_policy = _api_table(
@@ -153,12 +153,9 @@ instance_group_member = _api_table(
 services = _cell_table(
     "services",
     sa.Column("uuid", sa.String(36), unique=True),
-    sa.Column("host", sa.String(255)),
-    sa.Column("binary", sa.String(255)),
-    sa.Column("topic", sa.String(255)),
+    *_columns("host binary topic disabled_reason", sa.String(255)),
     sa.Column("report_count", sa.Integer, nullable=False, default=0),
     sa.Column("disabled", sa.Boolean, default=False),
-    sa.Column("disabled_reason", sa.String(255)),
     sa.Column("last_seen_up", sa.DateTime),
     sa.Column("forced_down", sa.Boolean, default=False),
     sa.Column("version", sa.Integer, default=0),
@@ -169,52 +166,32 @@ services = _cell_table(
 compute_nodes = _cell_table(
     "compute_nodes",
     sa.Column("uuid", sa.String(36), unique=True),
-    sa.Column("service_id", sa.Integer),
-    sa.Column("host", sa.String(255)),
-    sa.Column("hypervisor_hostname", sa.String(255)),
-    sa.Column("vcpus", sa.Integer, nullable=False, default=0),
-    sa.Column("memory_mb", sa.Integer, nullable=False, default=0),
-    sa.Column("local_gb", sa.Integer, nullable=False, default=0),
-    sa.Column("vcpus_used", sa.Integer, nullable=False, default=0),
-    sa.Column("memory_mb_used", sa.Integer, nullable=False, default=0),
-    sa.Column("local_gb_used", sa.Integer, nullable=False, default=0),
-    sa.Column("free_ram_mb", sa.Integer),
-    sa.Column("free_disk_gb", sa.Integer),
-    sa.Column("disk_available_least", sa.Integer),
-    sa.Column("current_workload", sa.Integer),
-    sa.Column("running_vms", sa.Integer),
+    *_columns(
+        "service_id free_ram_mb free_disk_gb disk_available_least current_workload running_vms", sa.Integer
+    ),
+    *_columns("host hypervisor_hostname", sa.String(255)),
+    *_columns(
+        "vcpus memory_mb local_gb vcpus_used memory_mb_used local_gb_used hypervisor_version",
+        sa.Integer,
+        nullable=False,
+        default=0,
+    ),
     sa.Column("hypervisor_type", MEDIUM_TEXT, nullable=False, default="fake"),
-    sa.Column("hypervisor_version", sa.Integer, nullable=False, default=0),
     sa.Column("cpu_info", MEDIUM_TEXT, nullable=False, default=""),
     sa.Column("host_ip", ADDRESS),
-    sa.Column("supported_instances", sa.Text),
-    sa.Column("metrics", sa.Text),
-    sa.Column("pci_stats", sa.Text),
-    sa.Column("stats", sa.Text),
-    sa.Column("numa_topology", sa.Text),
-    sa.Column("cpu_allocation_ratio", sa.Float),
-    sa.Column("ram_allocation_ratio", sa.Float),
-    sa.Column("disk_allocation_ratio", sa.Float),
+    *_columns("supported_instances metrics pci_stats stats numa_topology extra_resources", sa.Text),
+    *_columns("cpu_allocation_ratio ram_allocation_ratio disk_allocation_ratio", sa.Float),
     sa.Column("mapped", sa.Integer, default=0),
-    sa.Column("extra_resources", sa.Text),
     sa.UniqueConstraint("host", "hypervisor_hostname", "deleted"),
 )
 
 instances = _cell_table(
     "instances",
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
-    sa.Column("host", sa.String(255)),
-    sa.Column("node", sa.String(255)),
-    sa.Column("project_id", sa.String(255)),
-    sa.Column("user_id", sa.String(255)),
-    sa.Column("display_name", sa.String(255)),
-    sa.Column("vm_state", sa.String(255)),
-    sa.Column("task_state", sa.String(255)),
-    sa.Column("memory_mb", sa.Integer),
-    sa.Column("vcpus", sa.Integer),
-    sa.Column("root_gb", sa.Integer),
-    sa.Column("ephemeral_gb", sa.Integer),
-    sa.Column("availability_zone", sa.String(255)),
+    *_columns(
+        "host node project_id user_id display_name vm_state task_state availability_zone", sa.String(255)
+    ),
+    *_columns("memory_mb vcpus root_gb ephemeral_gb", sa.Integer),
     sa.Column("cleaned", sa.Integer, default=0),
     sa.Column("hidden", sa.Boolean, default=False),
     sa.Index("instances_host_deleted_cleaned_idx", "host", "deleted", "cleaned"),
@@ -230,20 +207,14 @@ instance_system_metadata = _cell_table(
 instance_extra = _cell_table(
     "instance_extra",
     sa.Column("instance_uuid", sa.String(36), sa.ForeignKey("instances.uuid"), nullable=False, index=True),
-    sa.Column("flavor", sa.Text),
-    sa.Column("numa_topology", sa.Text),
-    sa.Column("pci_requests", sa.Text),
+    *_columns("flavor numa_topology pci_requests", sa.Text),
 )
 
 migrations = _cell_table(
     "migrations",
     sa.Column("uuid", sa.String(36), unique=True),
     sa.Column("instance_uuid", sa.String(36), sa.ForeignKey("instances.uuid")),
-    sa.Column("source_compute", sa.String(255)),
-    sa.Column("source_node", sa.String(255)),
-    sa.Column("dest_compute", sa.String(255)),
-    sa.Column("dest_node", sa.String(255)),
-    sa.Column("status", sa.String(255)),
+    *_columns("source_compute source_node dest_compute dest_node status", sa.String(255)),
     sa.Column("migration_type", sa.String(14)),
     sa.Index("migrations_instance_uuid_and_status_idx", "deleted", "instance_uuid", "status"),
 )
