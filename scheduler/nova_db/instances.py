@@ -31,6 +31,10 @@ from scheduler.objects import Flavor
 LOG = logging.getLogger(f"nova.{__name__}")
 
 IMAGE_PREFIX = "image_"
+
+# What is no property of an image, as nova reads it (spec: wire-and-config 3.12).
+NO_PROPERTIES = {"mappings", "block_device_mapping", "img_mappings", "img_block_device_mapping"}
+
 SOFT_DELETED = "soft-delete"
 
 # Instances whose images are remembered.
@@ -39,21 +43,9 @@ MAX_REMEMBERED = 200_000
 # Instances whose hosts are remembered, for the time when their cell cannot be read.
 MAX_LOCATED = 20_000
 
-NAMES = (
-    "uuid",
-    "host",
-    "node",
-    "project_id",
-    "user_id",
-    "display_name",
-    "vm_state",
-    "task_state",
-    "memory_mb",
-    "vcpus",
-    "root_gb",
-    "ephemeral_gb",
-    "availability_zone",
-    "hidden",
+NAMES = tuple(
+    "uuid host node project_id user_id display_name vm_state task_state memory_mb vcpus root_gb ephemeral_gb "
+    "availability_zone hidden".split()
 )
 COLUMNS = tuple(instances.c[name] for name in NAMES)
 FLAVOR = tuple(instance_extra.c[name] for name in ("instance_uuid", "flavor"))
@@ -301,8 +293,9 @@ class CellInstances(InstanceSource):
         )
         found: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
         for row in self._cells.rows_with(cell, query, columns.instance_uuid, uuids):
-            if row.value is not None:
-                found[row.instance_uuid][row.key.removeprefix(IMAGE_PREFIX)] = row.value
+            name = row.key.removeprefix(IMAGE_PREFIX)
+            if row.value is not None and name not in NO_PROPERTIES:
+                found[row.instance_uuid][name] = row.value
         return found
 
     def _live_rows(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:

@@ -5,7 +5,6 @@ subject; all of them are exported here: ``objects.RequestSpec``, ``objects.hydra
 """
 # ruff: noqa: F401 - exported
 
-from scheduler.objects.aggregate import Aggregate, AggregateList
 from scheduler.objects.base import (
     IncompatibleObjectVersion,
     InvalidField,
@@ -16,16 +15,16 @@ from scheduler.objects.base import (
     hydrate,
     is_envelope,
 )
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta
+from scheduler.objects.image_meta import Flavor, ImageMeta
 from scheduler.objects.image_props import ImageMetaProps
-from scheduler.objects.instance import Instance, InstanceGroup, InstanceList
+from scheduler.objects.instance import Aggregate, AggregateList, Instance, InstanceGroup, InstanceList
 from scheduler.objects.limits import (
     ComputeNode,
     ComputeNodeList,
     NUMATopologyLimits,
     SchedulerLimits,
     SchedulerRetries,
+    Selection,
 )
 from scheduler.objects.network import (
     NetworkMetadata,
@@ -43,4 +42,3 @@ from scheduler.objects.request_spec import (
     RequestLevelParams,
     RequestSpec,
 )
-from scheduler.objects.selection import Selection

@@ -1,4 +1,4 @@
-"""The image that an instance is booted from (spec: wire-and-config 3.6, 3.12)."""
+"""What an instance is made of: its flavor and its image (spec: wire-and-config 3.5, 3.6)."""
 
 from scheduler.objects import base, fields
 from scheduler.objects.image_props import ImageMetaProps
@@ -7,11 +7,6 @@ _NULL_MEANS = {
     **dict.fromkeys(("name", "checksum", "owner", "container_format", "disk_format"), ""),
     **dict.fromkeys(("size", "virtual_size"), 0),
 }
-_IMAGE_ATTRIBUTES = ("min_ram", "min_disk", "disk_format", "container_format")
-_NOT_PROPERTIES = frozenset(
-    {"mappings", "block_device_mapping", "img_mappings", "img_block_device_mapping", *_IMAGE_ATTRIBUTES}
-)
-_PREFIX = "image_"
 
 
 @base.register
@@ -21,22 +16,12 @@ class ImageMeta(base.WireObject):
     VERSION = "1.8"
     fields = {
         "id": fields.uuid(),
-        "name": fields.text(),
-        "status": fields.text(),
-        "visibility": fields.text(),
+        **dict.fromkeys("name status visibility checksum owner direct_url".split(), fields.text()),
+        **dict.fromkeys("container_format disk_format".split(), fields.text()),
+        **dict.fromkeys("size virtual_size min_ram min_disk".split(), fields.integer()),
         "protected": fields.flexible_boolean(),
-        "checksum": fields.text(),
-        "owner": fields.text(),
-        "size": fields.integer(),
-        "virtual_size": fields.integer(),
-        "container_format": fields.text(),
-        "disk_format": fields.text(),
-        "created_at": fields.moment(nullable=True),
-        "updated_at": fields.moment(nullable=True),
+        **base.TIMESTAMPS,
         "tags": fields.list_of(fields.text()),
-        "direct_url": fields.text(),
-        "min_ram": fields.integer(),
-        "min_disk": fields.integer(),
         "properties": fields.nested("ImageMetaProps"),
     }
     lazy_defaults = {"properties": ImageMetaProps}
@@ -53,7 +38,14 @@ class ImageMeta(base.WireObject):
         given["properties"] = (
             props if isinstance(props, ImageMetaProps) else ImageMetaProps.from_dict(props or {})
         )
-        return _build(cls, given)
+        image = cls()
+        for name in filter(given.__contains__, cls.fields):
+            value = given[name]
+            try:
+                setattr(image, name, _NULL_MEANS.get(name) if value is None else value)
+            except (ValueError, TypeError) as error:
+                raise base.InvalidField(f"{cls.__name__}.{name}", error) from error
+        return image
 
     def to_dict(self):
         """Return the set fields as a plain dict, with the properties as a dict in it."""
@@ -62,22 +54,23 @@ class ImageMeta(base.WireObject):
             plain["properties"] = plain["properties"].to_dict()
         return plain
 
-    @classmethod
-    def from_system_metadata(cls, system_metadata):
-        """Return the image of a running instance, which nova keeps in ``system_metadata``."""
-        known = {k.removeprefix(_PREFIX): v for k, v in (system_metadata or {}).items() if v is not None}
-        given = {name: known[name] for name in _IMAGE_ATTRIBUTES if name in known}
-        props = {name: value for name, value in known.items() if name not in _NOT_PROPERTIES}
-        return _build(cls, {**given, "properties": ImageMetaProps.from_dict(props)})
 
+@base.register
+class Flavor(base.DictCompat, base.WireObject):
+    """A flavor; ``memory_mb`` and ``swap`` in MiB, disks in GiB."""
 
-def _build(cls, given):
-    image = cls()
-    for name, value in given.items():
-        if name not in cls.fields:
-            continue
-        try:
-            setattr(image, name, _NULL_MEANS.get(name) if value is None else value)
-        except (ValueError, TypeError) as error:
-            raise base.InvalidField(f"{cls.__name__}.{name}", error) from error
-    return image
+    VERSION = "1.2"
+    fields = {
+        **dict.fromkeys("id memory_mb vcpus root_gb ephemeral_gb swap".split(), fields.integer()),
+        "flavorid": fields.text(),
+        "name": fields.text(nullable=True),
+        "rxtx_factor": fields.number(nullable=True, default=1.0),
+        "vcpu_weight": fields.integer(nullable=True),
+        "disabled": fields.boolean(),
+        "is_public": fields.boolean(),
+        "extra_specs": fields.dict_of(fields.text()),
+        "projects": fields.list_of(fields.text()),
+        "description": fields.text(nullable=True),
+        **base.PERSISTENT,
+    }
+    lazy_defaults = {"extra_specs": dict}

@@ -4,8 +4,7 @@ import json
 
 from scheduler import errors
 from scheduler.objects import base
-from scheduler.objects.flavor import Flavor
-from scheduler.objects.image_meta import ImageMeta
+from scheduler.objects.image_meta import Flavor, ImageMeta
 from scheduler.objects.instance import InstanceGroup
 from scheduler.objects.limits import SchedulerLimits, SchedulerRetries
 

@@ -128,7 +128,12 @@ def test_an_image_is_read_once_until_a_cast_tells_of_a_change(nova, source):
 
 def test_only_image_properties_count(nova, source):
     uuid = nova.add_instance("cmp1", image={"a": "1", "null": None})
-    for key, columns in {"imageXb": {}, "old_image_c": {}, "image_gone": {"deleted": 3}}.items():
+    for key, columns in {
+        "imageXb": {},
+        "old_image_c": {},
+        "image_gone": {"deleted": 3},
+        "image_mappings": {},
+    }.items():
         nova.insert(instance_system_metadata, instance_uuid=uuid, key=key, value="x", **columns)
     assert source.image_properties([(nova.cell1, "cmp1")]) == {(nova.cell1, "cmp1"): [{"a": "1"}]}
 

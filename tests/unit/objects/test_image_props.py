@@ -63,27 +63,6 @@ def test_image_from_dict():
     assert image.to_dict() == {"id": "i", "name": "", "virtual_size": 0, "properties": {}}
 
 
-def test_image_from_system_metadata():
-    image = objects.ImageMeta.from_system_metadata(
-        {
-            "image_hw_machine_type": "pc",
-            "image_architecture": "x86_64",
-            "image_min_ram": "64",
-            "image_disk_format": "raw",
-            "image_base_image_ref": "b",
-            "image_mappings": "[]",
-            "owner_user_name": None,
-            "boot_roles": "member",
-        }
-    )
-    assert image.to_dict() == {
-        "min_ram": 64,
-        "disk_format": "raw",
-        "properties": {"hw_machine_type": "pc", "hw_architecture": "x86_64"},
-    }
-    assert objects.ImageMeta.from_system_metadata(None).to_dict() == {"properties": {}}
-
-
 @pytest.mark.parametrize(
     ("text", "cpus"),
     [
