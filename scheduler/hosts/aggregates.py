@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -35,15 +35,6 @@ class HostAggregate:
     def availability_zone(self) -> str | None:
         """The zone that the metadata names."""
         return self.metadata.get(AVAILABILITY_ZONE)
-
-
-class WithMetadata(Protocol):
-    """An aggregate, or a copy of one for the rules of one request."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Text by key."""
-        ...
 
 
 class AggregateSet:
@@ -103,8 +94,8 @@ class AggregateSet:
         return min(self.metadata.get(AVAILABILITY_ZONE, ()), default=None)
 
 
-def split_metadata(aggregates: Iterable[WithMetadata]) -> dict[str, frozenset[str]]:
-    """Return the metadata of several aggregates by key, values split at commas and stripped."""
+def split_metadata(aggregates: Iterable[Any]) -> dict[str, frozenset[str]]:
+    """Return the ``metadata`` of several aggregates by key, values split at commas and stripped."""
     merged: dict[str, set[str]] = {}
     for aggregate in aggregates:
         for key, value in aggregate.metadata.items():

@@ -20,12 +20,6 @@ MEMORY_ENCRYPTION = {
     "intel-tdx": "HW_CPU_X86_INTEL_TDX",
 }
 _STATELESS_MODELS = ("amd-sev-snp", "intel-tdx")
-_ADDRESS_SPACE = {
-    "passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH",
-    "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED",
-}
-_PCI_NUMA_POLICIES = frozenset({"required", "legacy", "preferred", "socket"})
-_SECURE_BOOT = frozenset({"required", "disabled", "optional"})
 _TPM_VERSION = {"1.2": "COMPUTE_SECURITY_TPM_1_2", "2.0": "COMPUTE_SECURITY_TPM_2_0"}
 _TPM_MODEL = {"tpm-tis": "COMPUTE_SECURITY_TPM_TIS", "tpm-crb": "COMPUTE_SECURITY_TPM_CRB"}
 
@@ -95,10 +89,33 @@ def vtpm(group: Group, wishes: FlavorAndImage) -> None:
         group.required.update((_TPM_VERSION[wanted.version], _TPM_MODEL[wanted.model]))
 
 
-def pci_socket_affinity(group: Group, wishes: FlavorAndImage) -> None:
-    """``hw:pci_numa_affinity_policy``: only ``socket`` needs something of the compute."""
-    if pci_numa_policy(wishes) == "socket":
-        group.required.add("COMPUTE_SOCKET_PCI_NUMA_AFFINITY")
+#: Words on which flavor and image agree: extra spec, image property, and the trait of each word, "" for none.
+_WORDS = {
+    "hw:pci_numa_affinity_policy": (
+        "hw_pci_numa_affinity_policy",
+        {"socket": "COMPUTE_SOCKET_PCI_NUMA_AFFINITY", "required": "", "legacy": "", "preferred": ""},
+    ),
+    "os:secure_boot": (
+        "os_secure_boot",
+        {"required": "COMPUTE_SECURITY_UEFI_SECURE_BOOT", "disabled": "", "optional": ""},
+    ),
+    "hw:maxphysaddr_mode": (
+        "hw_maxphysaddr_mode",
+        {"passthrough": "COMPUTE_ADDRESS_SPACE_PASSTHROUGH", "emulate": "COMPUTE_ADDRESS_SPACE_EMULATED"},
+    ),
+}
+
+
+def words(group: Group, wishes: FlavorAndImage) -> None:
+    """Require the traits that the words of flavor and image stand for."""
+    for key, (_, traits) in _WORDS.items():
+        if trait := traits.get(_word(wishes, key) or ""):
+            group.required.add(trait)
+
+
+def _word(wishes: FlavorAndImage, key: str) -> str | None:
+    name, traits = _WORDS[key]
+    return wishes.agreed_choice(key, name, frozenset(traits))
 
 
 def pci_numa_policy(wishes: FlavorAndImage) -> str | None:
@@ -108,22 +125,7 @@ def pci_numa_policy(wishes: FlavorAndImage) -> str | None:
         InvalidSetting: It is an unknown word.
         FlavorImageConflict: Flavor and image differ.
     """
-    return wishes.agreed_choice(
-        "hw:pci_numa_affinity_policy", "hw_pci_numa_affinity_policy", _PCI_NUMA_POLICIES
-    )
-
-
-def secure_boot(group: Group, wishes: FlavorAndImage) -> None:
-    """``os:secure_boot``: only ``required`` needs something of the compute."""
-    if wishes.agreed_choice("os:secure_boot", "os_secure_boot", _SECURE_BOOT) == "required":
-        group.required.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
-
-
-def address_space(group: Group, wishes: FlavorAndImage) -> None:
-    """``hw:maxphysaddr_mode``: how physical addresses are sized."""
-    mode = wishes.agreed_choice("hw:maxphysaddr_mode", "hw_maxphysaddr_mode", frozenset(_ADDRESS_SPACE))
-    if mode:
-        group.required.add(_ADDRESS_SPACE[mode])
+    return _word(wishes, "hw:pci_numa_affinity_policy")
 
 
 def stateless_firmware(group: Group, wishes: FlavorAndImage) -> None:
@@ -132,18 +134,7 @@ def stateless_firmware(group: Group, wishes: FlavorAndImage) -> None:
         group.required.add("COMPUTE_SECURITY_STATELESS_FIRMWARE")
 
 
-FEATURES = (
-    memory_encryption,
-    persistent_memory,
-    vtpm,
-    pci_socket_affinity,
-    secure_boot,
-    address_space,
-    stateless_firmware,
-)
-
-
 def translate(group: Group, wishes: FlavorAndImage) -> None:
     """Add what every feature of the request needs."""
-    for feature in FEATURES:
+    for feature in (memory_encryption, persistent_memory, vtpm, words, stateless_firmware):
         feature(group, wishes)

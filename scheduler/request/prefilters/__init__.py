@@ -9,9 +9,9 @@ import time
 from oslo_log import log as logging
 
 from scheduler.request.prefilters import aggregates, host_traits, networks
-from scheduler.request.prefilters.base import Network, PrefilterServices
+from scheduler.request.prefilters.base import PrefilterServices
 
-__all__ = ["PREFILTERS", "Network", "PrefilterServices", "run"]
+__all__ = ["PREFILTERS", "PrefilterServices", "run"]
 
 LOG = logging.getLogger(f"nova.{__name__}")
 

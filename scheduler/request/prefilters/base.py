@@ -4,12 +4,13 @@ Through the services pre-filters know neither databases nor clients. For where e
 spec: filters-and-weighers 4.0.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from scheduler import objects
 from scheduler.logs import RateLimitedLogger
+from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 
 
@@ -52,38 +53,14 @@ def _level_params(spec):
     return params
 
 
-class AggregateMetadata(Protocol):
-    """A host aggregate; aggregates without a UUID are unknown to Placement and left out."""
-
-    @property
-    def uuid(self) -> str | None:
-        """The uuid in Placement."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The texts under its keys."""
-
-
-class Network(Protocol):
-    """Neutron. Every method may raise a :class:`scheduler.errors.NetworkError`."""
-
-    def port(self, context, port_id: str) -> Mapping[str, Any]:
-        """Return the port as the user of the request sees it: ``fixed_ips``, ``network_id``, ..."""
-
-    def segments_of_network(self, context, network_id: str) -> Collection[str]:
-        """Return the UUIDs of the segments of the network's subnets; none if it is not routed."""
-
-    def segment_of_subnet(self, context, subnet_id: str) -> str | None:
-        """Return the UUID of the subnet's segment, or None."""
-
-
 @dataclass(frozen=True)
 class PrefilterServices:
     """The services for facts that the request does not contain.
 
     Attributes:
         conf: The options; ``[scheduler]`` is read.
-        aggregates: All host aggregates, as they are best known.
+        aggregates: All host aggregates, as they are best known: their ``uuid`` and ``metadata``. Those
+            without a UUID are unknown to Placement and left out.
         minimum_compute_version: The lowest version of any nova-compute in any cell that answers, or 0.
         network: Neutron; queried only if a request or an option requires it.
         provider_aggregates: ``(context, resource provider uuid)`` → UUIDs of its aggregates in Placement.
@@ -91,8 +68,8 @@ class PrefilterServices:
     """
 
     conf: Any
-    aggregates: Callable[[], Iterable[AggregateMetadata]]
+    aggregates: Callable[[], Iterable[Any]]
     minimum_compute_version: Callable[[], int]
-    network: Network
+    network: NeutronNetwork
     provider_aggregates: Callable[[Any, str], Collection[str]]
     warnings: RateLimitedLogger
