@@ -1,11 +1,12 @@
 """Explanations of decisions: documents of requests, and answers to questions about them.
 
-- document: the document of a decision, the only form in which it is kept
-- trace: fills the document while the decision is made; named_hosts: which hosts it names
+- document: the document of a decision
+- trace: notes the decision while it is made; record: what is kept of it until its document is wanted
+- named_hosts: which hosts the document names; grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for
-- recorder: keeps the document of each request of a scheduler; memory: the latest documents, encoded
-- decision_log: the same bytes on disk, if configured
+- recorder: keeps each decision of a scheduler; memory: the latest of them
+- decision_log: their documents on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis, and has answered some seconds ago

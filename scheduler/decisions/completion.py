@@ -95,4 +95,4 @@ class Completion:
 
 
 def _is_called(trace: Trace, name: str) -> bool:
-    return not name or name == trace.decision.request_id or name in trace.decision.instances
+    return not name or name == trace.record.request_id or name in trace.record.instances

@@ -1,10 +1,10 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is filled during the request (``trace``) and encoded once after its end. doc/source/explain.rst has the
+It is made once after the end of the request (``record``). doc/source/explain.rst has the
 keys.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -21,9 +21,6 @@ from scheduler.placement.claim_events import ClaimEvent
 VERSION = 4
 
 SCHEDULED, FAILED = "scheduled", "failed"
-
-#: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
-LARGEST_SPEC = 64 * 1024
 
 CHOSEN, ALTERNATE, PASSED = "chosen", "alternate", "passed"
 REFUSED, REJECTED, EXCLUDED = "claim refused", "rejected", "excluded by the request"
@@ -374,8 +371,7 @@ class Decision(DecisionEntry, kw_only=True, gc=False):
     """All that is kept of one decision.
 
     Attributes:
-        spec: The RequestSpec as received, without secrets; null if it is too large. Until the document is
-            encoded it is the envelope itself.
+        spec: The RequestSpec as received, without secrets; null if it is too large.
         notes: Sentences on what a user may not expect.
         partition: The partition of the scheduler, if there are any.
         filters: All filters for the first instance; for others those that rejected a host.
@@ -396,26 +392,23 @@ class Decision(DecisionEntry, kw_only=True, gc=False):
 
     @property
     def refused_claims(self) -> list[ClaimEvent]:
-        """The last events of claims that were not granted."""
-        events = chain.from_iterable(self.claims.values())
-        return [event for event in events if event.ended and not event.granted]
+        return refused(self.claims)
 
     def request_spec(self) -> objects.RequestSpec | None:
         """Return the request as received; None if it was not kept."""
-        envelope = msgspec.json.decode(self.spec) if isinstance(self.spec, msgspec.Raw) else self.spec
+        envelope = msgspec.json.decode(self.spec)
         return envelope and objects.hydrate(envelope, None)
 
 
-_encode = msgspec.json.Encoder().encode
+def refused(claims: Mapping[str, Sequence[ClaimEvent]]) -> list[ClaimEvent]:
+    """Return the last events of claims that were not granted."""
+    return [event for event in chain.from_iterable(claims.values()) if event.ended and not event.granted]
+
+
+#: Return the text of a document, or of a part.
+encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Decision).decode
 decode_entry = msgspec.json.Decoder(DecisionEntry).decode
-
-
-def encode(decision: Decision) -> bytes:
-    """Return the text of a document; a request that is too large is left out."""
-    spec = _encode(decision.spec)
-    decision.spec = msgspec.Raw(spec if len(spec) <= LARGEST_SPEC else b"null")
-    return _encode(decision)
 
 
 def time_text(seconds: float) -> str:

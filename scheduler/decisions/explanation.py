@@ -24,9 +24,9 @@ from scheduler.decisions.document import Constraint, Limit, Reason, Why
 from scheduler.decisions.failed_constraints import Explain, FailedConstraints
 from scheduler.decisions.failure import Failure, Gaps, KnownHosts
 from scheduler.decisions.filter_rejections import FilterRejections
+from scheduler.decisions.grouping import group
 from scheduler.decisions.providers import PlacementQuestions, RecentAnswers
 from scheduler.decisions.query_failures import Asking, MirrorJudging, eliminate, leave_open
-from scheduler.filters.causes import group
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
@@ -214,7 +214,7 @@ class FailureExplainer:
 
         def reasons(positions: np.ndarray) -> Sequence[Reason]:
             causes = group((str(row), failure.refused[row]) for row in positions.tolist())
-            return [Reason(cause.reason, cause.count) for cause in causes]
+            return [Reason(cause.text, cause.hosts) for cause in causes]
 
         mask = refused & (failed.counts() == 0)
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)

@@ -11,11 +11,10 @@ from scheduler.decisions.constraints import UNKNOWN, disabled_constraint
 from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import KnownHosts
+from scheduler.decisions.grouping import group
 from scheduler.filters.base import HostFilter, Judge
-from scheduler.filters.causes import group
-from scheduler.filters.chain import PreparedChain, Step
+from scheduler.filters.chain import PreparedChain, Step, reasons_of
 from scheduler.filters.compute_filter import ServiceUp
-from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -77,7 +76,6 @@ class FilterRejections:
 def _reasons(judge: Judge, view: HostView, rows: np.ndarray) -> list[Reason]:
     """Return why a filter rejects hosts of a view, by their rows; of the first of them."""
     indices = np.flatnonzero(np.isin(view.table_rows, rows))
-    some = view.at(indices[:EXPLAINED])
-    pairs = [(row.host, judge.reason(some.host(ViewIndex(at)))) for at, row in enumerate(some.rows)]
+    pairs = [(row.host, reason) for row, reason in reasons_of(judge, view.at(indices[:EXPLAINED]))]
     complete = len(pairs) == len(rows)
-    return [Reason(each.reason, each.count if complete else 0) for each in group(pairs)]
+    return [Reason(each.text, each.hosts if complete else 0) for each in group(pairs)]

@@ -11,9 +11,9 @@ import msgspec
 
 from scheduler.decisions import rendering
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
+from scheduler.decisions.grouping import group
 from scheduler.decisions.trace import OF_PLACEMENT
 from scheduler.decisions.words import constraints_text
-from scheduler.filters.causes import group
 
 #: Where a host is rejected, besides the filters.
 PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
@@ -155,7 +155,7 @@ def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
     pairs: dict[str, list[tuple[str, str]]] = {}
     for loss in losses:
         pairs.setdefault(loss.stage, []).extend([("", loss.reason)] * loss.requests)
-    found = [Loss(stage, cause.reason, cause.count) for stage, some in pairs.items() for cause in group(some)]
+    found = [Loss(stage, cause.text, cause.hosts) for stage, some in pairs.items() for cause in group(some)]
     yield from sorted(found, key=lambda loss: -loss.requests)
 
 

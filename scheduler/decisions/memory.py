@@ -1,110 +1,128 @@
-"""The documents of the latest decisions, encoded: a ring bounded in number and in bytes.
-
-Documents are encoded some at a time: the code and the memory that this takes are cold after each request.
-"""
+"""The latest decisions: a ring bounded in number and in bytes. Documents are made when they are wanted."""
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 import threading
 
-from scheduler.decisions.document import Decision, encode
+from scheduler.decisions.document import encode
+from scheduler.decisions.record import LARGEST_SPEC, DecisionRecord
+from scheduler.hosts.table import HostTable
 
-#: Documents that wait until they are encoded together.
+#: Records that are packed together: the code and the memory that this takes are cold after each request.
 MOST_WAITING = 32
 
+#: The most instances of a decision whose document is made when it is wanted: the record grows with them.
+FEW = 10
 
-@dataclass(slots=True)
+#: Bytes of a record and its hosts besides the request; its document has about as many.
+RECORD = 4096
+
+
 class KeptDecision:
-    """One document.
+    """One decision.
 
     Attributes:
-        name: Request id and time.
+        record: What its document is made of; None: the document is made.
+        text: The document; b"" before it is made.
+        size: Its bytes, about those of the document; 0 before the record is packed.
         is_kept: Whether it is in the ring.
     """
 
-    name: tuple[str, str]
-    instances: tuple[str, ...]
-    encoded: bytes = b""
-    is_kept: bool = True
+    __slots__ = ("instances", "is_kept", "record", "request_id", "size", "text")
+
+    def __init__(self, record: DecisionRecord) -> None:
+        self.request_id, self.instances = record.request_id, record.instances
+        self.record: DecisionRecord | None = record
+        self.text, self.size, self.is_kept = b"", 0, True
 
 
 class DecisionMemory:
-    """The latest documents. Any thread may use it."""
+    """The latest decisions. Any thread may use it."""
 
     def __init__(self, count: int, max_bytes: int) -> None:
         """Keep nothing yet.
 
         Args:
-            count: Maximum number of documents.
-            max_bytes: Maximum size of all documents.
+            count: Maximum number of decisions.
+            max_bytes: Maximum size of all decisions.
         """
         self._count = count
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._ring: deque[KeptDecision] = deque()
-        self._waiting: list[tuple[KeptDecision, Decision]] = []
+        self._waiting: list[KeptDecision] = []
+        self._table: HostTable | None = None  # of those that wait
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._ring)
 
-    def change(self, kept: KeptDecision, decision: Decision) -> None:
-        """Take over a document that was added and has changed since."""
-        with self._lock:
-            self._waiting = [each for each in self._waiting if each[0] is not kept]
-            self._waiting.append((kept, decision))
-
-    def text(self, kept: KeptDecision) -> bytes:
-        """Return the text of a document that was added, also if it is kept no more."""
-        with self._lock:
-            self._encode()
-            self._shrink()
-            return kept.encoded
-
-    def add(self, decision: Decision) -> KeptDecision:
-        """Keep a complete document."""
-        kept = KeptDecision(_name(decision), tuple(decision.instances))
+    def add(self, record: DecisionRecord) -> KeptDecision:
+        """Keep a decision that has ended."""
+        kept = KeptDecision(record)
         with self._lock:
             self._ring.append(kept)
-            self._waiting.append((kept, decision))
-            if len(self._waiting) >= MOST_WAITING:
-                self._encode()
+            self._waiting.append(kept)
+            # no table is kept for long: a new one comes every few seconds
+            is_old = self._table is not None and self._table is not record.table
+            self._table = record.table
+            if is_old or record.error is not None or len(self._waiting) >= MOST_WAITING:
+                self._pack()
             self._shrink()
         return kept
 
+    def change(self, kept: KeptDecision, record: DecisionRecord) -> None:
+        """Take over the document of a decision that was added and has changed since."""
+        with self._lock:
+            kept.record = record
+            self._make(kept)
+            self._shrink()
+
+    def text(self, kept: KeptDecision) -> bytes:
+        """Return the document of a decision that was added, also if it is kept no more."""
+        with self._lock:
+            self._make(kept)
+            self._shrink()
+            return kept.text
+
     def latest_first(self) -> Iterator[bytes]:
         """Yield the documents that are kept now, the latest first."""
-        ring = self._encoded()
-        return (kept.encoded for kept in reversed(ring))
+        return map(self.text, self._latest_first())
 
     def find(self, name: str) -> bytes | None:
         """Return the latest document of a request id or of an instance uuid; None if there is none."""
-        ring = self._encoded()
-        found = (kept.encoded for kept in reversed(ring) if name == kept.name[0] or name in kept.instances)
-        return next(found, None)
+        named = (kept for kept in self._latest_first() if name == kept.request_id or name in kept.instances)
+        return next(map(self.text, named), None)
 
-    def _encoded(self) -> list[KeptDecision]:
+    def _latest_first(self) -> Sequence[KeptDecision]:
         with self._lock:
-            self._encode()
-            self._shrink()
-            return list(self._ring)
+            return list(reversed(self._ring))
 
-    def _encode(self) -> None:
-        """Encode what waits. The caller holds the lock."""
-        for kept, decision in self._waiting:
-            before = len(kept.encoded)
-            kept.encoded = encode(decision)
-            if kept.is_kept:
-                self._bytes += len(kept.encoded) - before
+    def _make(self, kept: KeptDecision) -> None:
+        """Make the document. The caller holds the lock."""
+        if kept.record is not None:
+            kept.text, kept.record = encode(kept.record.decision), None
+            self._resize(kept, len(kept.text))
+
+    def _pack(self) -> None:
+        """Pack what waits; make the documents of what is large. The caller holds the lock."""
+        for kept in self._waiting:
+            if (record := kept.record) is not None:
+                size = record.pack()
+                if record.error is not None or len(record.instances) > FEW or size > LARGEST_SPEC:
+                    self._make(kept)
+                else:
+                    self._resize(kept, RECORD + size)
         self._waiting.clear()
+        self._table = None
+
+    def _resize(self, kept: KeptDecision, size: int) -> None:
+        if kept.is_kept:
+            self._bytes += size - kept.size
+        kept.size = size
 
     def _shrink(self) -> None:
         while self._ring and (len(self._ring) > self._count or self._bytes > self._max_bytes):
             dropped = self._ring.popleft()
             dropped.is_kept = False
-            self._bytes -= len(dropped.encoded)
-
-
-def _name(decision: Decision) -> tuple[str, str]:
-    return decision.request_id, decision.time
+            self._bytes -= dropped.size

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, REJECTED, Hosts
-from scheduler.hosts.coordinates import TableRow
+from scheduler.hosts.coordinates import TableRow, TableRows
 from scheduler.hosts.table import HostTable
+from scheduler.objects import Selection
 
 #: Hosts that are named for each filter or exclusion of a served request.
 NAMED = 5
@@ -28,89 +27,98 @@ class Names:
     default_zone: str = "nova"
 
 
-class RejectedRows(NamedTuple):
-    """Rows of hosts that a filter rejected, by its index in the document; int64."""
-
-    step: int
-    rows: np.ndarray
-
-
-@dataclass
+@dataclass(slots=True)
 class Outcomes:
-    """What became of hosts, by rows of the table; the most important are named first.
+    """What became of the hosts of the last pass, by rows of the table; int64.
 
     Attributes:
-        chosen: For each instance the rows of its host and of its alternates.
-        best: The rows of the hosts with the largest weights, best first.
-        rejected: What each filter rejected.
         excluded: The rows that each part of the request excludes.
+        rejected: The index of each filter that rejected hosts, and their rows.
+        best: The rows of the hosts with the largest weights, best first.
     """
 
-    chosen: list[list[int]] = field(default_factory=list)
-    best: list[int] = field(default_factory=list)
-    rejected: list[RejectedRows] = field(default_factory=list)
-    excluded: list[np.ndarray] = field(default_factory=list)
+    table: HostTable
+    excluded: Sequence[np.ndarray]
+    rejected: list[tuple[int, np.ndarray]] = field(default_factory=list)
+    best: np.ndarray | None = None
 
-    def named(self, refused: Sequence[str], table: HostTable, offered: np.ndarray | None) -> "NamedRows":
-        """Return the rows to name.
+    def named(
+        self, selections: Sequence[Sequence[Selection]], refused: Iterable[str], offered: np.ndarray | None
+    ) -> "NamedHosts":
+        """Return the hosts to name, the most important first.
 
         Args:
             refused: Service hosts that refused a claim.
-            offered: All rows that were offered, to name all of them; None: the most important.
+            offered: The rows of all that were offered, to name all of them; None: some of them.
         """
-        found = NamedRows()
-        found.add(CHOSEN, (rows[0] for rows in self.chosen))
-        found.add(ALTERNATE, chain.from_iterable(rows[1:] for rows in self.chosen))
-        found.add(REFUSED, chain.from_iterable(table.rows_named.get(host, ()) for host in refused))
-        if offered is None:
-            found.add(PASSED, self.best)
-        else:
-            out = [*(each.rows for each in self.rejected), *self.excluded]
+        table, row_of = self.table, self.table.row_of_uuid
+        outcomes: dict[int, tuple[str, int]] = {}
+
+        def add(outcome: str, rows: Iterable[int], step: int = -1) -> None:
+            named = outcome, step
+            for row in rows:
+                outcomes.setdefault(row, named)
+
+        add(CHOSEN, [row_of[chosen.compute_node_uuid] for chosen, *_ in selections])
+        for _, *alternates in selections:
+            add(ALTERNATE, [row_of[each.compute_node_uuid] for each in alternates])
+        for host in refused:
+            add(REFUSED, table.rows_named.get(host, ()))
+        best = [] if self.best is None else self.best.tolist()
+        if offered is not None:
+            out = [*(rows for _, rows in self.rejected), *self.excluded]
             passed = offered[~np.isin(offered, np.concatenate(out))] if out else offered
-            found.add(PASSED, chain((row for row in self.best if row in passed), passed.tolist()))
+            best = [row for row in best if row in passed] + passed.tolist()
+        add(PASSED, best)
         most = NAMED if offered is None else None
         for step, rows in reversed(self.rejected):
-            found.add(REJECTED, rows[:most].tolist(), step)
+            add(REJECTED, rows[:most].tolist(), step)
         for rows in self.excluded:
-            found.add(EXCLUDED, rows[:most].tolist())
-        return found
+            add(EXCLUDED, rows[:most].tolist())
+        return NamedHosts(table, outcomes, [] if self.best is None else self.best.tolist())
 
 
-class NamedRows:
-    """Rows in the order in which they are named, each with its outcome and the filter that rejected it."""
+class NamedHosts:
+    """Hosts of a table in the order in which they are named. The table itself is not kept."""
 
-    def __init__(self) -> None:
-        self._outcomes: dict[int, tuple[str, int]] = {}
-
-    def add(self, outcome: str, rows: Iterable[int], step: int = -1) -> None:
-        """Note an outcome of rows that have none yet."""
-        for row in rows:
-            self._outcomes.setdefault(row, (outcome, step))
-
-    def indices(self, rows: Sequence[int]) -> list[int]:
-        """Return where some of the rows are named."""
-        index_of = {row: index for index, row in enumerate(self._outcomes)}
-        return [index_of[row] for row in rows]
-
-    def columns(self, table: HostTable, names: Names, sets: np.ndarray | None, *, complete: bool) -> Hosts:
-        """Return the hosts by name.
+    def __init__(
+        self, table: HostTable, outcomes: Mapping[int, tuple[str, int]], best: Sequence[int]
+    ) -> None:
+        """Keep what a document says of hosts.
 
         Args:
-            sets: The index of the set of constraints that each host of the table fails; None: not known.
+            outcomes: By row of the table the outcome, and the index of the filter that rejected the host.
+            best: The rows of the hosts with the largest weights.
         """
-        numbers = np.fromiter(self._outcomes, np.int64, len(self._outcomes))
-        rows = [table.rows[TableRow(number)] for number in numbers.tolist()]
-        cell, aggregates = (table.coded[name].take(numbers) for name in ("cell", "aggregates"))
-        cells, zones = cell.codes.tolist(), aggregates.codes.tolist()
+        self._outcomes = outcomes
+        self._best = best
+        self._numbers = TableRows(np.fromiter(outcomes, np.int64, len(outcomes)))
+        self._rows = [table.rows[TableRow(row)] for row in outcomes]
+        self._aggregates = table.coded["aggregates"].take(self._numbers)
+
+    @property
+    def best(self) -> list[int]:
+        """The indices of the hosts with the largest weights, best first."""
+        index_of = {row: index for index, row in enumerate(self._outcomes)}
+        return [index_of[row] for row in self._best]
+
+    def failing(self, sets: np.ndarray) -> list[int]:
+        """Return the set of constraints that each host fails, by that of each row of the table."""
+        return sets[self._numbers].tolist()
+
+    def columns(self, names: Names, *, complete: bool) -> Hosts:
+        """Return the hosts by name."""
+        cells = {uuid: code for code, uuid in enumerate({row.cell_uuid: None for row in self._rows})}
+        zones, aggregates = self._aggregates.codes.tolist(), self._aggregates.values
         return Hosts(
             complete,
-            [row.host for row in rows],
-            [row.nodename for row in rows],
-            cells,
+            [row.host for row in self._rows],
+            [row.nodename for row in self._rows],
+            [cells[row.cell_uuid] for row in self._rows],
             zones,
             [outcome for outcome, _ in self._outcomes.values()],
             [step for _, step in self._outcomes.values()],
-            [-1] * len(rows) if sets is None else sets[numbers].tolist(),
-            {code: names.cells.get(cell.values[code]) or cell.values[code] for code in set(cells)},
-            {code: aggregates.values[code].availability_zone(names.default_zone) for code in set(zones)},
+            [-1] * len(self._rows),
+            {code: names.cells.get(uuid) or uuid for uuid, code in cells.items()},
+            {code: aggregates[code].availability_zone(names.default_zone) for code in set(zones)},
         )

@@ -100,7 +100,7 @@ def open_requests(calls: Iterable[OpenCall], traces: Iterable["Trace"], now: flo
 def _of_trace(trace: "Trace") -> OpenCall:
     return OpenCall(
         trace.message_id,
-        trace.decision.request_id,
+        trace.record.request_id,
         trace.request.instance_uuids,
         trace.received_at,
         trace.step,

@@ -1,4 +1,4 @@
-"""Keeping the documents of all requests of a scheduler."""
+"""Keeping the decisions of a scheduler."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,7 +50,7 @@ def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
 
 
 class DecisionRecorder:
-    """Keeps the document of each request, with the reason in one line if the request failed."""
+    """Keeps the decision on each request, with the reason in one line if the request failed."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class DecisionRecorder:
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
-        """Keep the document at the end of the context, also after an error; until then the trace is open."""
+        """Keep the decision at the end of the context, also after an error; until then the trace is open."""
         self._open[id(trace)] = trace
         try:
             with noting(trace.waits):
@@ -120,10 +120,10 @@ class DecisionRecorder:
             del self._open[id(trace)]
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
-        decision = trace.finish(error, None if self._explain is None else self._explained)
-        decision.partition = own_name(self._conf) or None
+        trace.record.partition = own_name(self._conf) or None
+        trace.finish(error, None if self._explain is None else self._explained)
         self._observe(trace, error)
-        kept = self.memory.add(decision)
+        kept = self.memory.add(trace.record)
         if trace.unexplained is not None:
             self._kept[id(trace)] = kept
             self.completion.add(trace)
@@ -135,7 +135,7 @@ class DecisionRecorder:
 
     def _keep_complete(self, trace: Trace) -> None:
         kept = self._kept.pop(id(trace))
-        self.memory.change(kept, trace.decision)
+        self.memory.change(kept, trace.record)
         if self._log is not None:
             self._log.add(partial(self.memory.text, kept))
 

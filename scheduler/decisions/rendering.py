@@ -8,8 +8,8 @@ from msgspec import to_builtins
 
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
+from scheduler.decisions.grouping import group
 from scheduler.decisions.words import reasons_text
-from scheduler.filters.causes import group
 
 #: The name of the first stage, by the source of the candidates.
 SOURCES = {
@@ -147,10 +147,7 @@ def funnel(decision: Decision) -> Iterator[Stage]:
 def _claims(decision: Decision) -> Stage:
     refused = decision.refused_claims
     granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
-    causes = [
-        Out(each.reason, each.count, list(dict.fromkeys(each.names)))
-        for each in group((event.host, event.cause) for event in refused)
-    ]
+    causes = group((event.host or "", event.cause) for event in refused)
     return Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
 
 
@@ -188,7 +185,7 @@ def _reason(decision: Decision, host: str, outcome: str, step: int, failing: Fai
         return next((each.cause for each in decision.refused_claims if each.host == host), "")
     if outcome == REJECTED and failing is not None and decision.why:
         name = decision.filters[step].filter
-        # a disabled service is a constraint of its own, whoever says it
+        # ComputeFilter rejects hosts with a disabled service, which is a constraint of its own
         others = {ConstraintKind.DISABLED} if name == "ComputeFilter" else set()
         explained = decision.why.explained(failing)
         found = [why for one, why in explained if one.filter == name or one.kind in others]

@@ -1,18 +1,15 @@
 """Running the enabled filters over the hosts of a request (spec: filters-and-weighers 1.4, 1.5, 1.7)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-import time
 
 import numpy as np
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, all_pass
-from scheduler.filters.causes import group as causes_of
 from scheduler.hosts.request_instances import Needs
 from scheduler.hosts.rows import HostRow
 from scheduler.hosts.view import HostView
-from scheduler.logs import count_text
 from scheduler.request.scheduling_request import SchedulingRequest
 
 # The name under which operators tune and search these messages (spec: filters-and-weighers 1.5).
@@ -24,8 +21,11 @@ SAMPLE = 20
 # Characters of a reason: a hint or an extra spec of any length may be quoted in it, for each host.
 LONGEST_REASON = 500
 
-# Maximum seconds to compute the reasons of a summary: a request without a host waits for them.
-PATIENCE = 0.2
+
+def reasons_of(judge: Judge, rejected: HostView) -> Iterator[tuple[HostRow, str]]:
+    """Yield hosts that a filter rejected, with the reason for each; true until more is consumed from them."""
+    for index, row in enumerate(rejected.rows):
+        yield row, judge.reason(rejected.host(index))[:LONGEST_REASON]
 
 
 @dataclass(frozen=True)
@@ -42,49 +42,16 @@ class Step:
     judge: Judge | None
     hosts: HostView
     kept: np.ndarray
-    _asked: list[str] = field(default_factory=list, repr=False)
 
     @property
     def counts(self) -> tuple[int, int]:
         """The number of hosts before and after."""
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
-    def reasons(
-        self, at_most: int | None = SAMPLE, give_up: Callable[[], bool] = lambda: False
-    ) -> Iterator[tuple[HostRow, str]]:
-        """Yield the first rejected hosts, or all, with the reason for each.
-
-        A reason is computed once, at its first use, and is valid until something more is consumed.
-
-        Args:
-            at_most: The number of hosts; None: all.
-            give_up: Returns whether to stop.
-        """
-        if self.judge is None:
-            return
-        rejected = np.flatnonzero(~self.kept)[:at_most]
-        hosts = self.hosts.at(rejected)
-        for index, row in enumerate(hosts.rows):
-            if index == len(self._asked):
-                if give_up():
-                    return
-                self._asked.append(self.judge.reason(hosts.host(index))[:LONGEST_REASON])
-            yield row, self._asked[index]
-
-    def summary(self, at_most: int, give_up: Callable[[], bool]) -> Iterator[str]:
-        """Yield the most frequent causes, then the numbers of hosts with other causes and without a reason.
-
-        Args:
-            give_up: Returns whether to stop.
-        """
-        rejected = len(self.hosts) - self.counts[1]
-        causes = causes_of((row.host, reason) for row, reason in self.reasons(None, give_up))
-        yield from map(str, causes[:at_most])
-        rest = sum(cause.count for cause in causes[at_most:])
-        if rest:
-            yield f"{count_text(len(causes) - at_most, 'other reason')} ({count_text(rest, 'host')})"
-        if self.judge and (unasked := rejected - sum(cause.count for cause in causes)):
-            yield f"reasons not determined in time ({count_text(unasked, 'host')})"
+    def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[HostRow, str]]:
+        """Yield the first rejected hosts with their reasons; see ``reasons_of``."""
+        if self.judge is not None:
+            yield from reasons_of(self.judge, self.hosts.at(np.flatnonzero(~self.kept)[:at_most]))
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)
@@ -114,18 +81,8 @@ class Filtered:
             for row, reason in step.reasons(at_most):
                 yield row.host, row.nodename, f"{step.filter.name}: {reason}"
 
-    def summary(self, at_most: int = 3, clock: Callable[[], float] = time.monotonic) -> Iterator[str]:
-        """Yield ``Filter: cause (hosts)``, at most so many causes a filter, and how many hosts are left.
-
-        As with ``reasons``, true only until something more is consumed from the hosts.
-        """
-        end = clock() + PATIENCE
-        for step in self.steps:
-            for line in step.summary(at_most, lambda: clock() > end):
-                yield f"{step.filter.name}: {line}"
-
     def log_empty(self, instance_uuid: str) -> None:
-        """Log which filter left no host for an instance; as with ``reasons``, true only for a while."""
+        """Log which filter left no host for an instance."""
         if len(self.hosts) or not self.steps or self.ended:
             return
         LOG.info("Filter %s returned 0 hosts", self.steps[-1].filter.name)

@@ -1,9 +1,13 @@
 """What the process counts, in a registry of prometheus-client."""
 
+from typing import TypeVar
+
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
 
 from scheduler.health import catalogue
 from scheduler.health.catalogue import MetricEntry
+
+M = TypeVar("M", Counter, Histogram)
 
 
 class Counters:
@@ -16,27 +20,33 @@ class Counters:
     def __init__(self) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call] # a time for each series doubles the page
         self.registry = CollectorRegistry()
-        self._counters: dict[str, Counter] = {}
-        self._histograms: dict[str, Histogram] = {}
+        # by name and labels: the library takes longer to find a series than to add to it
+        self._counters: dict[tuple[str, ...], Counter] = {}
+        self._histograms: dict[tuple[str, ...], Histogram] = {}
         for metric in catalogue.METRICS:
-            made: Counter | Histogram
+            described = metric.name, metric.help, metric.labels
             if metric.kind == "counter":
-                made = Counter(metric.name, metric.help, metric.labels, registry=self.registry)
-                self._counters[metric.name] = made
+                self._counters[metric.name,] = Counter(*described, registry=self.registry)
+                for value in metric.values:
+                    _series(self._counters, metric.name, value)
             elif metric.kind == "histogram":
-                made = Histogram(
-                    metric.name, metric.help, metric.labels, registry=self.registry, buckets=metric.buckets
+                self._histograms[metric.name,] = Histogram(
+                    *described, registry=self.registry, buckets=metric.buckets
                 )
-                self._histograms[metric.name] = made
-            for value in metric.values:
-                made.labels(value)
+                for value in metric.values:
+                    _series(self._histograms, metric.name, value)
 
     def add(self, metric: MetricEntry, amount: float = 1.0, *labels: str) -> None:
         """Add to a counter."""
-        counter = self._counters[metric.name]
-        (counter.labels(*labels) if labels else counter).inc(amount)
+        _series(self._counters, metric.name, *labels).inc(amount)
 
     def observe(self, metric: MetricEntry, value: float, *labels: str) -> None:
         """Add a value to a histogram."""
-        histogram = self._histograms[metric.name]
-        (histogram.labels(*labels) if labels else histogram).observe(value)
+        _series(self._histograms, metric.name, *labels).observe(value)
+
+
+def _series(known: dict[tuple[str, ...], M], *key: str) -> M:
+    series = known.get(key)
+    if series is None:
+        series = known[key] = known[key[:1]].labels(*key[1:])
+    return series

@@ -1,16 +1,15 @@
 """What a decision adds to the counters; on the path of every request."""
 
-from collections import Counter
+from itertools import chain
 import threading
 
 from cachetools import LRUCache
 
-from scheduler.decisions.document import Decision
 from scheduler.decisions.trace import Trace
 from scheduler.errors import DependencyUnavailable, InvalidRequest, NoValidHost, ReturnedToBroker
 from scheduler.health import catalogue
 from scheduler.health.counters import Counters
-from scheduler.placement.claim_events import ClaimState
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 
 #: Queries that are remembered, to distinguish requests that share one from requests with their own.
 QUERIES = 256
@@ -40,21 +39,20 @@ class DecisionCounter:
 
     def count(self, trace: Trace, error: BaseException | None) -> None:
         """Count a decision that is complete, or ended with an error."""
-        counters, decision = self._counters, trace.decision
+        counters, record = self._counters, trace.record
         outcome = outcome_of(error)
         counters.add(catalogue.REQUESTS, 1, outcome)
-        counters.add(catalogue.INSTANCES, len(decision.instances), outcome)
+        counters.add(catalogue.INSTANCES, len(record.instances), outcome)
         self._count_times(trace)
-        if decision.candidates.source:
-            counters.observe(catalogue.CANDIDATES, decision.candidates.hosts, decision.candidates.origin)
+        if record.candidates.source:
+            counters.observe(catalogue.CANDIDATES, record.candidates.hosts, record.candidates.origin)
             counters.add(catalogue.ANSWERED, 1, self._answer(trace))
-        filtered: Counter[str] = Counter()
-        for step in decision.filters:
-            filtered[step.filter] += step.start - step.end
-        for name, number in (+filtered).items():
-            counters.add(catalogue.FILTERED, number, name)
-        self._count_claims(decision)
-        if cause := decision.cause:
+        for step in record.filters:
+            if step.end < step.start:
+                counters.add(catalogue.FILTERED, step.start - step.end, step.filter)
+        for event in chain.from_iterable(record.claims.values()):
+            self._count_claim(event)
+        if record.error and (cause := record.decision.cause):
             counters.add(catalogue.NO_VALID_HOST, 1, cause.code)
 
     def _count_times(self, trace: Trace) -> None:
@@ -62,14 +60,14 @@ class DecisionCounter:
         if request.call is not None and request.arrived_at is not None:
             waited = request.arrived_at - request.received_at
             self._counters.observe(catalogue.STAGE_SECONDS, waited, "queue")
-        for stage, seconds in trace.times.items():
+        for stage, seconds in trace.record.times.items():
             if stage in _STAGES:
                 self._counters.observe(catalogue.STAGE_SECONDS, seconds, stage)
-        self._counters.observe(catalogue.REQUEST_SECONDS, trace.times["total"])
+        self._counters.observe(catalogue.REQUEST_SECONDS, trace.record.times["total"])
 
     def _answer(self, trace: Trace) -> str:
         """Return how a request got its candidates."""
-        found = trace.decision.candidates
+        found = trace.record.candidates
         if found.origin != "placement":
             return found.origin
         if found.failed or not trace.sent_at:
@@ -79,14 +77,12 @@ class DecisionCounter:
             self._seen[trace.sent_at] = True
         return "shared" if shared else "own"
 
-    def _count_claims(self, decision: Decision) -> None:
-        for events in decision.claims.values():
-            for event in events:
-                if event.next_step in _CLAIM_OUTCOMES:
-                    self._counters.add(catalogue.CLAIMS, 1, _CLAIM_OUTCOMES[event.next_step])
-                    self._counters.observe(catalogue.CLAIM_TRIES, event.attempt)
-                elif event.next_step in _CAPACITY_RESULTS:
-                    self._counters.add(catalogue.CAPACITY_CHECKS, 1, _CAPACITY_RESULTS[event.next_step])
+    def _count_claim(self, event: ClaimEvent) -> None:
+        if event.next_step in _CLAIM_OUTCOMES:
+            self._counters.add(catalogue.CLAIMS, 1, _CLAIM_OUTCOMES[event.next_step])
+            self._counters.observe(catalogue.CLAIM_TRIES, event.attempt)
+        elif event.next_step in _CAPACITY_RESULTS:
+            self._counters.add(catalogue.CAPACITY_CHECKS, 1, _CAPACITY_RESULTS[event.next_step])
 
 
 def outcome_of(error: BaseException | None) -> str:

@@ -9,5 +9,4 @@
 - alternates: the hosts to fall back to, and the answer
 - server_groups: requests of one affinity or soft-affinity group, one at a time
 - observer: what a decision reports to its observer
-- pass_log: what the log says of the hosts of a request
 """

@@ -12,7 +12,7 @@ from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 
-SomeWeights = tuple[str, list[float], float, float, float | list[float]]
+SomeWeights = tuple[str, np.ndarray, float, float, float | np.ndarray]
 """(weigher, raw weights of some hosts, the raw weights that become 0 and 1, the factor of all or of each)."""
 
 
@@ -92,8 +92,8 @@ class Scores:
         for number, (low, high) in enumerate(self._scales):
             if low != high:
                 factor = self._multipliers[number]
-                each = factor[indices].tolist() if isinstance(factor, np.ndarray) else float(factor)
-                yield self._weighers[number][0].name, self._raw[number][indices].tolist(), low, high, each
+                each = factor[indices] if isinstance(factor, np.ndarray) else float(factor)
+                yield self._weighers[number][0].name, self._raw[number][indices], low, high, each
 
     def totals(self) -> np.ndarray:
         """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.

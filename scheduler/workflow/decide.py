@@ -141,7 +141,7 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
     mirrored = world.mirrored(request)
     late = mirrored is not None or bool(request.kept_providers)
     if mirrored is not None:
-        trace.mirrored(mirrored.hosts, mirrored.age)
+        trace.found("mirror", len(mirrored.hosts), mirrored.age)
         try:
             if not (len(mirrored.hosts) or mirrored.exact):
                 raise NoValidHost(host_claiming.NOT_ENOUGH)

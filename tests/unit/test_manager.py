@@ -1387,11 +1387,7 @@ def failure_line(world, caplog, **request):
     caplog.set_level("INFO", "nova.scheduler")
     with pytest.raises(BerthError):
         ask(world, **request)
-    (line,) = [
-        text
-        for text in caplog.messages
-        if re.match("No host for instance i1(?! and|: [A-Z]\\w+Filter: )", text)
-    ]
+    (line,) = [text for text in caplog.messages if text.startswith("No host for instance i1: ")]
     _, numbers, reason = re.fullmatch(
         r"(No host for instance i1): (.*? ms(?:, [\w:; ]*\d)?): (.*)", line
     ).groups()
@@ -1564,7 +1560,6 @@ def test_what_filters_reject_is_logged_once_for_a_request(make_world, mirrored, 
         ask(world)
     assert len(world.placement.queries) == 1
     assert filter_lines(caplog) == ["Filter ComputeFilter returned 0 hosts", "Filtering removed all hosts"]
-    assert sum("No host for instance i1: ComputeFilter" in text for text in caplog.messages) == 1
 
 
 def test_a_pass_that_another_one_follows_is_not_logged(make_world, caplog):

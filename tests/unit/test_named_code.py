@@ -183,7 +183,6 @@ def test_bounds_that_documents_quote_are_constants(document):
     [
         ("claims.claims.RELEASE_TIMEOUT", f"{claims.RELEASE_TIMEOUT:.0f}"),
         ("rpc.checks.MOST_INSTANCES", "16,000"),
-        ("filters.chain.PATIENCE", "0.2"),
     ],
 )
 def test_bounds_are_shown_with_their_values(name, text):

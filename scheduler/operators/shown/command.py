@@ -133,7 +133,7 @@ class ShownCommand(ConfiguredCommand, Lister):
         return columns, rows
 
     def _print_document(self, shown: Shown, args: argparse.Namespace) -> None:
-        document = msgspec.to_builtins(shown.document)
+        document = msgspec.json.decode(msgspec.json.encode(shown.document))
         if isinstance(document, dict):
             document = document | {"origin": self.origin(shown).values()}
             self._emitter(args).emit_one(tuple(document), tuple(document.values()), self.app.stdout, args)

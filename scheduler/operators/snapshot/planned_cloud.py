@@ -216,7 +216,8 @@ class PlannedCloud:
             self._world.pending.remove(uuids)
         decision.chosen, decision.queries = taken.chosen, request.queries
         if explain or (error and explain is None):
-            decision.document = trace.finish(error, self.explainer.explain)
+            trace.finish(error, self.explainer.explain)
+            decision.document = trace.decision
         return decision
 
     def ask(self, spec: objects.RequestSpec, uuid: str | None = None) -> Asked:

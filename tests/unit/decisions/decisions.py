@@ -1,8 +1,9 @@
 """Decisions of the driver over builders, noted by a trace."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
-from scheduler.decisions.document import CandidateOrigin
 from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
@@ -42,6 +43,18 @@ class NoMirror:
         return Nodes()
 
 
+def record_of(decision):
+    """A record whose document is a decision."""
+    return SimpleNamespace(
+        decision=decision,
+        request_id=decision.request_id,
+        instances=decision.instances,
+        error=decision.error,
+        table=None,
+        pack=lambda: len(decision.spec),
+    )
+
+
 def explainer_of(table, chain, instances, pending):
     """Explains failures of requests without a query."""
     mapped = lambda host: True  # noqa: E731
@@ -69,7 +82,7 @@ def decide(
     chain = FilterChain(load_filters.load(conf))
     driver = FilterDriver(conf, chain, load_weighers.load(conf), Fitter(), lambda host: True)
     trace = make(request, names=lambda: NAMES, **options)
-    trace.decision.candidates = CandidateOrigin(source=source, hosts=len(hosts))
+    trace.found(source, len(hosts))
     error = None
     try:
         driver.select(view, request, claims or FakeClaims(), observer=trace)

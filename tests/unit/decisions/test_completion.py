@@ -14,19 +14,17 @@ class Completed:
         self.completed, self.kept = [], []
         self.hold, self.begun = threading.Event(), threading.Event()
         self.hold.set()
-        self.completion = Completion(
-            self._complete, lambda trace: self.kept.append(trace.decision.request_id)
-        )
+        self.completion = Completion(self._complete, lambda trace: self.kept.append(trace.record.request_id))
 
     def _complete(self, trace):
         self.begun.set()
         assert self.hold.wait(10)
-        self.completed.append(trace.decision.request_id)
+        self.completed.append(trace.record.request_id)
 
     def add(self, *names):
         for name in names:
-            decision = SimpleNamespace(request_id=name, instances=[f"instance of {name}"])
-            self.completion.add(SimpleNamespace(decision=decision, unexplained=object()))
+            record = SimpleNamespace(request_id=name, instances=[f"instance of {name}"])
+            self.completion.add(SimpleNamespace(record=record, unexplained=object()))
 
 
 def test_they_are_completed_in_the_background_the_oldest_first():

@@ -1,11 +1,13 @@
 """The latest decisions are kept, within bounds of number and bytes."""
 
+import weakref
+
 from scheduler.decisions import memory as module
 from scheduler.decisions.document import decode, encode
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
-from tests.unit.decisions.decisions import decide
+from tests.unit.decisions.decisions import decide, record_of
 from tests.unit.filters.asking import make_spec
 from tests.unit.selection.requests import host_with_candidate
 
@@ -35,7 +37,7 @@ def decisions(*wanted_mb):
 def memory_of(made, count=10, max_bytes=PLENTY):
     memory = DecisionMemory(count, max_bytes)
     for decision in made:
-        memory.add(decision)
+        memory.add(record_of(decision))
     return memory
 
 
@@ -54,39 +56,82 @@ def test_no_decision_is_kept_if_none_is_wanted():
     assert len(memory_of(decisions(1), 0)) == 0
 
 
-def test_documents_are_encoded_when_some_wait_or_one_is_wanted(monkeypatch):
-    encoded = []
-    monkeypatch.setattr(module, "encode", lambda decision: encoded.append(decision) or encode(decision))
+def served(hosts=1, instances=1):
+    """The record of a request that has found hosts."""
+    uuids = [f"i{number}" for number in range(instances)]
+    spec = make_spec(sizes={"memory_mb": 1}, instance_uuid="i0")
+    offered = [host_with_candidate(f"h{number}") for number in range(hosts)]
+    return decide(make_conf(), offered, SchedulingRequest.of(spec, uuids)).record
+
+
+def is_made(record):
+    return "decision" in vars(record)
+
+
+def test_a_document_is_made_when_it_is_wanted():
+    memory, records = DecisionMemory(10, PLENTY), [served() for _ in range(3)]
+    for number, record in enumerate(records):
+        record.request_id = f"req-{number}"
+        memory.add(record)
+    assert list(map(is_made, records)) == [False] * 3
+    assert decode(memory.find("req-1")).request_id == "req-1"
+    assert list(map(is_made, records)) == [False, True, False]
+    assert kept(memory) == ["req-2", "req-1", "req-0"]
+
+
+def test_a_failure_and_a_request_for_many_are_kept_as_documents():
+    (failed,), many = traces(99999), served(instances=module.FEW + 1)
+    memory = DecisionMemory(10, PLENTY)
+    memory.add(failed.record)
+    memory.add(many)
+    assert [len(decode(text).instances) for text in memory.latest_first()] == [module.FEW + 1, 1]
+    assert memory._bytes == sum(map(len, memory.latest_first()))
+
+
+def test_no_more_than_one_table_is_kept_and_not_for_more_than_some_decisions(monkeypatch):
     monkeypatch.setattr(module, "MOST_WAITING", 3)
-    made = decisions(1, 1, 1, 1)
-    memory = memory_of(made[:2])
-    assert encoded == []
-    memory.add(made[2])
-    assert encoded == made[:3]
-    memory.add(made[3])
-    assert decode(memory.find("req-3")).request_id == "req-3"
-    assert encoded == made
+    memory, records = DecisionMemory(10, PLENTY), [served(hosts=2) for _ in range(5)]
+    tables = [weakref.ref(record.table) for record in records]
+    for record in records[:2]:
+        memory.add(record)
+    assert [record.table for record in records[:2]] == [None, None]
+    for record in records[3:]:
+        record.outcomes = records[2].outcomes
+    for record in records[2:]:
+        memory.add(record)
+    del record
+    assert [one() for one in tables] == [None] * 5
+    assert [decode(text).hosts.host for text in memory.latest_first()] == [["h0", "h1"]] * 5
 
 
 def test_a_document_that_changes_has_its_new_text_and_counts_with_its_new_size():
     made = decisions(1, 1)
     memory = memory_of(made)
-    first = memory.add(decisions(1)[0])
+    first = memory.add(record_of(decisions(1)[0]))
     before = memory.text(first)
     changed = decisions(1)[0]
     changed.summary = "x" * 1000
-    memory.change(first, changed)
+    memory.change(first, record_of(changed))
     assert decode(memory.text(first)).summary == "x" * 1000
     small = DecisionMemory(10, len(before) + 500)
-    kept_one = small.add(decisions(1)[0])
+    kept_one = small.add(record_of(decisions(1)[0]))
     assert kept(small) == ["req-0"]
-    small.change(kept_one, changed)
+    small.change(kept_one, record_of(changed))
     assert kept(small) == []
     assert decode(small.text(kept_one)).summary == "x" * 1000
 
 
 def test_bytes_are_those_of_the_documents():
-    made = decisions(1, 1, 1)
+    made = decisions(99999, 99999, 99999)
     two = len(encode(made[1])) + len(encode(made[2]))
     assert kept(memory_of(made, max_bytes=two)) == ["req-2", "req-1"]
     assert kept(memory_of(made, max_bytes=two - 1)) == ["req-2"]
+
+
+def test_records_count_with_what_their_documents_may_have(monkeypatch):
+    monkeypatch.setattr(module, "MOST_WAITING", 1)
+    memory = DecisionMemory(1000, 10 * 2 * module.RECORD)
+    for _ in range(30):
+        memory.add(served())
+    assert 10 <= len(memory) < 30
+    assert sum(map(len, memory.latest_first())) < 10 * 2 * module.RECORD

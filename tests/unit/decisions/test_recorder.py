@@ -36,7 +36,7 @@ def test_decisions_are_counted_however_few_are_kept(monkeypatch, count, size, er
     recorder, counters = recorder_with()
     (decided,) = traces(size)
     trace = recorder.begin(decided.request)
-    trace.decision.filters = decided.decision.filters
+    trace.record.filters = decided.record.filters
     with contextlib.suppress(NoValidHost), recorder.recording(trace):
         if error:
             raise error

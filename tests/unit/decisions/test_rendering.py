@@ -195,7 +195,8 @@ def test_the_source_tells_a_shared_answer_from_one_for_the_request_alone():
     for requests in (1, 3):
         trace = Trace(request)
         trace.answered(Candidates({"h": ()}, requests=requests))
-        sources.append(trace.finish(None).candidates)
+        trace.finish(None)
+        sources.append(trace.decision.candidates)
     assert [(one.source, one.requests) for one in sources] == [("placement", 1), ("coalesced", 3)]
     assert {one.origin for one in sources} == {"placement"}
 

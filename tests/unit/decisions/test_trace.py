@@ -8,8 +8,9 @@ import pytest
 
 from scheduler import objects
 from scheduler.decisions import failed_constraints, named_hosts, rendering, trace
-from scheduler.decisions.document import LARGEST_SPEC, decode, encode
+from scheduler.decisions.document import Place, decode, encode
 from scheduler.decisions.named_hosts import NAMED
+from scheduler.decisions.record import LARGEST_SPEC
 from scheduler.filters import builtin
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
@@ -33,7 +34,7 @@ def test_the_weights_of_the_best_hosts_add_up_to_their_totals():
         assert sum(each.added(number) for each in best.weights) == pytest.approx(total)
     ram = next(each for each in best.weights if each.weigher == "RAMWeigher")
     assert (ram.raw[0], ram.low, ram.high, ram.multiplier[0]) == (14336.0, 0.0, 14336.0, 2.5)
-    assert decision.chosen[0].host == trace.Place("h14", "h14")
+    assert decision.chosen[0].host == Place("h14", "h14")
 
 
 def test_the_reason_is_known_of_an_instance_beyond_those_that_are_noted(monkeypatch):
@@ -58,13 +59,18 @@ def test_a_host_that_is_alone_has_no_weights():
 
 def test_a_password_in_an_error_is_not_recorded():
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
-    decision = trace.Trace(request, lambda: 0.0).finish(
-        ValueError("no answer from http://nova:pa/ss@neutron/v2")
-    )
+    decision = finished(request, ValueError("no answer from http://nova:pa/ss@neutron/v2"))
     assert (decision.error.kind, decision.error.text) == (
         "ValueError",
         "no answer from http://***@neutron/v2",
     )
+
+
+def finished(request, error=None):
+    """The document of a request for which nothing was looked for."""
+    found = trace.Trace(request)
+    found.finish(error)
+    return found.decision
 
 
 def received(**fields):
@@ -78,7 +84,8 @@ def test_the_request_is_kept_as_it_was_received():
     spec.requested_destination = objects.Destination(host="what a pre-filter makes")
     spec.flavor.extra_specs["trait:HW_GPU"] = "required"
     spec.scheduler_hints["same_host"].append("B")
-    kept = decode(encode(found.finish(None))).request_spec()
+    found.finish(None)
+    kept = decode(encode(found.decision)).request_spec()
     assert kept.scheduler_hints == {"same_host": ["A"]}
     assert kept.flavor.extra_specs == {}
     assert kept.requested_destination is None
@@ -93,7 +100,7 @@ def test_a_password_in_the_cell_of_a_destination_is_not_kept():
     )
     destination = objects.Destination(host="h1", cell=cell)
     for spec in (received(requested_destination=destination), make_spec(requested_destination=destination)):
-        encoded = encode(trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None))
+        encoded = encode(finished(SchedulingRequest.of(spec, ["i"])))
         assert b"secret" not in encoded
         assert decode(encoded).request_spec().requested_destination.cell.name == "cell1"
         assert spec.requested_destination.cell.transport_url == "rabbit://u:secret@h/"
@@ -101,7 +108,7 @@ def test_a_password_in_the_cell_of_a_destination_is_not_kept():
 
 def test_a_request_that_is_too_large_is_not_kept():
     spec = received(hints={"query": ["x" * LARGEST_SPEC]})
-    encoded = encode(trace.Trace(SchedulingRequest.of(spec, ["i"])).finish(None))
+    encoded = encode(finished(SchedulingRequest.of(spec, ["i"])))
     assert decode(encoded).request_spec() is None
     assert len(encoded) < 4096
 

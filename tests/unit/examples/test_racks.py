@@ -56,4 +56,6 @@ def test_the_array_filter_says_why():
     )
     request = make_request(make_spec(scheduler_hints={"rack": ["r1"]}))
     filtered = FilterChain([rule]).prepare(request).run(hosts())
-    assert list(filtered.summary()) == ["RackArrayFilter: not in rack r1 (h2, h3)"]
+    assert [(host, reason) for host, _, reason in filtered.reasons()] == [
+        (host, "RackArrayFilter: not in rack r1") for host in ("h2", "h3")
+    ]

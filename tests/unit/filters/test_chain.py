@@ -1,13 +1,12 @@
 """Running a chain: who is asked, and what the log says (spec: filters-and-weighers 1.4, 1.5)."""
 
-import itertools
 import logging
 
 import numpy as np
 import pytest
 
 from scheduler.filters.base import HostFilter, Judge
-from scheduler.filters.chain import LONGEST_REASON, PATIENCE, FilterChain
+from scheduler.filters.chain import LONGEST_REASON, FilterChain
 from scheduler.hosts.request_instances import Needs
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import make_request
@@ -124,54 +123,6 @@ def test_changed_hosts_that_a_filter_rejects_are_not_judged_by_the_next():
     assert (first.asked, second.asked) == ([3], [2])
     assert [row.host for row in left.hosts.rows] == ["Host1", "Host3"]
     assert left.kept.tolist() == [0, 2]
-
-
-class Racks(Named):
-    def prepare(self, request):
-        return RacksJudge(self)
-
-
-class RacksJudge(NamedJudge):
-    def reason(self, host):
-        return f"in rack {host.host[0]}"
-
-
-def test_a_summary_has_the_commonest_reasons_and_some_hosts_of_each():
-    names = ["x1", "a1", "a2", "a3", "a4", "y1", "b1", "b2"]
-    filtered = run([FilterA(*names[1:]), Racks()], hosts(*names))
-    assert list(filtered.summary(at_most=2)) == [
-        "FilterA: rejected (x1)",
-        "Racks: in rack a (4 hosts, such as a1, a2, a3)",
-        "Racks: in rack b (b1, b2)",
-        "Racks: 1 other reason (1 host)",
-    ]
-
-
-class AgesJudge(NamedJudge):
-    def reason(self, host):
-        return f"last seen {host.host[1:]} s ago, limit 60 s"
-
-
-class Ages(Named):
-    def prepare(self, request):
-        return AgesJudge(self)
-
-
-def test_reasons_that_differ_in_numbers_alone_are_one_cause_and_all_hosts_are_counted():
-    filtered = run([Ages()], hosts(*(f"h{age}" for age in range(70, 170))))
-    assert list(filtered.summary()) == [
-        "Ages: last seen 70 to 169 s ago, limit 60 s (100 hosts, such as h70, h71, h72)"
-    ]
-
-
-def test_a_summary_that_takes_too_long_says_how_many_hosts_were_not_asked():
-    filtered = run([Ages()], hosts(*(f"h{age}" for age in range(70, 80))))
-    ticks = itertools.count(0.0, PATIENCE / 5)
-    first, rest = filtered.summary(clock=lambda: next(ticks))
-    assert "hosts, such as h70" in first
-    asked = int(first.partition("(")[2].split()[0])
-    assert 3 < asked < 10
-    assert rest == f"Ages: reasons not determined in time ({10 - asked} hosts)"
 
 
 def test_reasons_name_filter_and_host():

@@ -25,10 +25,14 @@ def event(next_step, attempt=1):
 def noted(times=None, sent_at=5.0, context=None, **changes):
     spec = make_spec(instance_uuid="i1")
     trace = Trace(SchedulingRequest.of(spec, ["i1", "i2"], context, arrived_at=5.0))
-    trace.times, trace.sent_at = times or {"total": 0.2}, sent_at
-    trace.decision.candidates = CandidateOrigin(source="placement", hosts=12)
+    trace.sent_at = sent_at
+    changes = {
+        "times": times or {"total": 0.2},
+        "candidates": CandidateOrigin(source="placement", hosts=12),
+        **changes,
+    }
     for name, value in changes.items():
-        setattr(trace.decision, name, value)
+        setattr(trace.record, name, value)
     return trace
 
 
@@ -71,7 +75,9 @@ def test_requests_and_instances_are_counted_by_outcome(count, error, outcome):
 
 @pytest.mark.parametrize("cause", [Cause("compute_down", "ComputeFilter", "-", "-"), None])
 def test_failures_without_a_host_are_counted_by_cause(count, cause):
-    counts = count(noted(error=Error("NoValidHost" if cause else "HostsUnknown", "-"), cause=cause))
+    failed = noted(error=Error("NoValidHost" if cause else "HostsUnknown", "-"))
+    failed.decision.cause = cause
+    counts = count(failed)
     causes = {key: value for key, value in counts.items() if key[0] == "berth_no_valid_host_total"}
     assert causes == ({("berth_no_valid_host_total", ("compute_down",)): 1} if cause else {})
 

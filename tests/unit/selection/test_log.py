@@ -4,12 +4,11 @@ import logging
 
 import pytest
 
+from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
 from scheduler.selection.narrowing import narrow
-from scheduler.selection.observer import DecisionObserver
-from scheduler.selection.pass_log import PassLog
 from scheduler.selection.ranking import SHOWN
 from tests.builders import make_host, make_view, uuid_of
 from tests.unit.selection.requests import (
@@ -32,19 +31,6 @@ def log(caplog):
         for record in caplog.records
         if record.levelname == level and record.getMessage().startswith(begin)
     ]
-
-
-class Passes(DecisionObserver):
-    """Notes passes over hosts, of which ``log`` writes the last one."""
-
-    def __init__(self):
-        self.log = PassLog()
-
-    def begin_ranking(self, offered, narrowed, chain, request):
-        self.log.begin(narrowed)
-
-    def filtered(self, number, hosts, filtered):
-        self.log.filtered("i1", filtered)
 
 
 def hosts(*free_ram):
@@ -94,11 +80,11 @@ def test_too_few_hosts(log):
 
 
 def test_nobody_was_asked_if_nobody_is_left(log):
-    passes = Passes()
+    trace = Trace(make_request(uuids=["i1"]))
     with pytest.raises(NoValidHost):
-        select([], ["i1"], observer=passes)
+        select([], ["i1"], observer=trace)
     assert log("INFO", "") == []
-    passes.log.write()
+    trace.write_log()
     assert log("DEBUG", "Unable to") == []
     assert log("INFO", "Filtering removed all hosts for the request with instance ID 'i1'")
 
@@ -133,13 +119,3 @@ def test_those_lines_come_from_the_logger_that_operators_know(caplog):
     caplog.set_level(logging.INFO, "nova.scheduler.host_manager")
     narrow(make_view([make_host("a")]), make_request(make_spec(ignore_hosts=["a"]))).log()
     assert [record.name for record in caplog.records] == ["nova.scheduler.host_manager"]
-
-
-def test_why_there_is_no_host(log):
-    down, passes = [host.down() for host in hosts(2048, 4096)], Passes()
-    with pytest.raises(NoValidHost):
-        select(down, ["i1"], observer=passes)
-    passes.log.write()
-    (line,) = log("INFO", "No host for instance i1: ")
-    assert line.startswith("No host for instance i1: ComputeFilter: service last seen ")
-    assert line.endswith(" (h1, h2)")

@@ -25,7 +25,7 @@ from scheduler.rpc import explain, transport
 from scheduler.version import version
 from tests.support.options import make_conf
 from tests.support.pages import Page
-from tests.unit.decisions.decisions import decide
+from tests.unit.decisions.decisions import decide, record_of
 from tests.unit.filters.asking import make_spec
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 from tests.unit.selection.requests import host_with_candidate
@@ -92,7 +92,7 @@ def serving(config, host, trace, waiting=()):
     """Run a scheduler on a host that knows a decision."""
     conf = options.load(["--config-file", str(config)])
     memory = DecisionMemory(10, 2**30)
-    memory.add(trace.decision)
+    memory.add(record_of(trace.decision))
     explainer = Explainer(memory, lambda: list(waiting))
     bus = transport.rpc_transport(conf)
     server = memory_bus.serve(explain.methods(explainer), bus, host, explain.TOPIC, explain.VERSION)

@@ -3,6 +3,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -85,9 +86,7 @@ def test_pages_of_a_log_link_to_each_other(run, log, cloud, tmp_path):
 
 
 def test_pages_of_schedulers_are_made_of_their_memory(run, config, decisions, cloud, tmp_path, monkeypatch):
-    trace = make_trace()
-    trace.decision = decisions[0]
-    with serving(config, "ctl", trace):
+    with serving(config, "ctl", SimpleNamespace(decision=decisions[0])):
         status, _, _ = run("report", "--html", str(tmp_path / "report"))
         assert status == 0
         (name,) = linked(Page((tmp_path / "report" / "index.html").read_text()), "decision-")
