@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 import zlib
 
-from tests.integration.interop import numa_pci_cases, query_cases, rules_cases
+from tests.integration.interop import flavor_cases, numa_pci_cases, query_cases, rules_cases
 from tests.integration.interop.nova_process import NovaProcess
 
 #: Of the cases that are recorded; a campaign has another one.
@@ -31,6 +31,9 @@ class Kind(NamedTuple):
 
 KINDS = {
     "rules": Kind("rules_caller", lambda seed: [rules_cases.make(seed + number) for number in range(200)]),
+    "flavors": Kind(
+        "flavor_caller", lambda seed: [flavor_cases.make(f"berth{seed}", number) for number in range(1000)]
+    ),
     "queries": Kind("query_caller", lambda seed: query_cases.cases(f"berth{seed}", 400)),
     "numa_pci": Kind(
         "numa_pci_caller",

@@ -1,32 +1,35 @@
 """Run by nova's own Python: what nova-api makes of flavors and images, as a JSON list on the last line.
 
-Reads the cases of ``test_flavors_as_nova`` from stdin.
+Reads the cases of ``flavor_cases`` from stdin.
 """
 
 import json
 import logging
 import sys
 
+CELL = ("id", "cpuset", "pcpuset", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
 
-def prepare(cases):
-    """Nova's objects, with the options of the cases."""
+
+def prepare():
+    """Nova's objects and options."""
     from nova import config, objects
     import nova.conf
 
     config.parse_args(["nova-api"], default_config_files=[])
     logging.disable(logging.CRITICAL)
     objects.register_all()
-    nova.conf.CONF.set_override("alias", [json.dumps(alias) for alias in cases["aliases"]], "pci")
-    nova.conf.CONF.set_override("pci_in_placement", cases["in_placement"], "filter_scheduler")
-    return objects
+    return objects, nova.conf.CONF
 
 
-def outcome(objects, case):
+def outcome(objects, conf, case):
     """The topology and the PCI requests of a case, or the name of what nova raises."""
     from nova import exception
     from nova.pci import request as pci_request
     from nova.virt import hardware
 
+    conf.set_override("alias", [json.dumps(alias) for alias in case["aliases"]], "pci")
+    conf.set_override("pci_in_placement", case["in_placement"], "filter_scheduler")
+    pci_request.get_alias_from_config.cache_clear()  # nova reads the option once a process
     flavor = objects.Flavor(**case["sizes"], extra_specs=case["extra_specs"])
     image = objects.ImageMeta.from_dict({"properties": case["properties"]})
     try:
@@ -38,7 +41,7 @@ def outcome(objects, case):
     except (exception.NovaException, ValueError) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {
-        "cells": topology and [plain(cell, *case["cell"]) for cell in topology.cells],
+        "cells": topology and [plain(cell, *CELL) for cell in topology.cells],
         "emulator": topology and topology.emulator_threads_policy,
         "requests": [plain(one, "count", "spec", "alias_name", "numa_policy") for one in requests.requests],
         "groups": [plain(group, "resources", "required_traits") for group in spec.requested_resources],
@@ -52,9 +55,8 @@ def plain(thing, *names):
 
 
 def main():
-    cases = json.load(sys.stdin)
-    objects = prepare(cases)
-    sys.stdout.write(json.dumps([outcome(objects, case) for case in cases["cases"]]) + "\n")
+    nova = prepare()
+    sys.stdout.write(json.dumps([outcome(*nova, case) for case in json.load(sys.stdin)]) + "\n")
 
 
 if __name__ == "__main__":
