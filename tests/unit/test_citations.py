@@ -6,8 +6,6 @@ The form is explained in doc/source/reference/index.rst.
 import pathlib
 import re
 
-import pytest
-
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "doc" / "source" / "reference"
 FOLDERS = ("scheduler", "conductor_client", "tests", "tools", "examples", "etc")
@@ -122,72 +120,3 @@ def test_sections_are_numbered_once():
     assert len(chapters) == 5
     assert all(chapters.values())
     assert {name for name, sections in chapters.items() if len(sections) != len(set(sections))} == set()
-
-
-@pytest.fixture
-def citations():
-    sections = ["1", "1.1", "1.2", "1.9", "1.10", "2", "2.1", "2.2", "2.3"]
-    return Citations({"cats": sections, "dogs-and-wolves": sections})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("spec: cats 1", [("cats", "1", "1")]),
-        ("Order of rows (spec: cats 1.2).", [("cats", "1.2", "1.2")]),
-        ("spec: cats 1.2. 2 more follow.", [("cats", "1.2", "1.2")]),
-        ("spec: cats 1.2, 1.10, 2", [("cats", "1.2", "1.2"), ("cats", "1.10", "1.10"), ("cats", "2", "2")]),
-        ("spec: cats 1.9-1.10, 2", [("cats", "1.9", "1.10"), ("cats", "2", "2")]),
-        ("spec: cats 2, dogs-and-wolves 1.1, 2", [("cats", "2", "2"), ("dogs-and-wolves", "1.1", "1.1"), ("dogs-and-wolves", "2", "2")]),
-        ("spec: cats 1.2 step 3, 2.1 row 10, 2.2 item 1", [("cats", "1.2", "1.2"), ("cats", "2.1", "2.1"), ("cats", "2.2", "2.2")]),
-        ("(spec: cats 1.2 (3), 2.1 (1, 3-5), 2.2)", [("cats", "1.2", "1.2"), ("cats", "2.1", "2.1"), ("cats", "2.2", "2.2")]),
-        ("spec: cats 1.2 (those with tails), 2.1", [("cats", "1.2", "1.2")]),
-        ("spec: cats 1.2, the table of tails", [("cats", "1.2", "1.2")]),
-        ('"""Rows (spec:\n    cats 1.2)."""', [("cats", "1.2", "1.2")]),
-        ('"""Rows (spec: cats\n    1.2, 2)."""', [("cats", "1.2", "1.2"), ("cats", "2", "2")]),
-        ('"""spec: cats 1.2,\n    2.1-2.3, dogs-and-wolves\n    2\n"""', [("cats", "1.2", "1.2"), ("cats", "2.1", "2.3"), ("dogs-and-wolves", "2", "2")]),
-        ("    # spec: cats 1.2,\n    # 2.1 step\n    # 4, 2.2", [("cats", "1.2", "1.2"), ("cats", "2.1", "2.1"), ("cats", "2.2", "2.2")]),
-        ("spec: cats 1.2,\n\n2.1", [("cats", "1.2", "1.2")]),
-        ("See :spec:`cats 1.2` and :spec:`cats 2`.", [("cats", "1.2", "1.2"), ("cats", "2", "2")]),
-        ("spec: cats 1.2 and spec: cats 2", [("cats", "1.2", "1.2"), ("cats", "2", "2")]),
-        ("def weigh(spec: Cats, dogs=1.2)", []),
-    ],
-)  # fmt: skip
-def test_what_is_cited(citations, text, expected):
-    assert [found[1:] for found in citations.cited(text)] == expected
-    assert citations.problems(text) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "problem"),
-    [
-        ("spec: cats 1.3", 1, "cats has no section 1.3"),
-        ("spec: cats 1.2,\n# 1.1.1", 1, "cats has no section 1.1.1"),
-        ("spec: cats 1.2,\ndogs-and-wolves 3", 2, "dogs-and-wolves has no section 3"),
-        ("spec: cats 2.1-2.9", 1, "cats has no section 2.9"),
-        ("spec: cats 2.3-2.1", 1, "2.3-2.1 is no range of sections"),
-        ("spec: cats 1.10-1.9", 1, "1.10-1.9 is no range of sections"),
-        ("spec: cats 1.2-2", 1, "1.2-2 is no range of sections"),
-        ("As dogs-and-wolves has it", 1, "dogs-and-wolves is named outside a citation"),
-        ("Text.\n\nSource: spec cats 1.2.", 3, "cats is named outside a citation"),
-        ("Spec: cats 1.2", 1, "'Spec: cats 1.2' is no citation"),
-        ("cats 1.2", 1, "cats is named outside a citation"),
-        ("spec: cats 1.2; dogs-and-wolves 2", 1, "dogs-and-wolves is named outside a citation"),
-        ("spec: cats", 1, "cats is named outside a citation"),
-        ("spec: cats chapter", 1, "cats is named outside a citation"),
-        ("spec: cats 1 and 2", 1, "'and 2' does not continue a citation"),
-        ("spec: cats 1 and steps 2, 3", 1, "'and steps 2' does not continue a citation"),
-        ("spec: cats 1.1 to\n    1.2", 1, "'to 1.2' does not continue a citation"),
-        ("spec: cats 1.1; 1.2", 1, "'; 1.2' does not continue a citation"),
-        ("spec: cats 1.1\u20131.2", 1, "'\u20131.2' does not continue a citation"),
-        ("spec: cats 1.1 - 1.2", 1, "'- 1.2' does not continue a citation"),
-        ("spec: cats 1.1,1.2", 1, "',1.2' does not continue a citation"),
-        ("spec: wolves 1.2", 1, "'spec: wolves 1.2' is no citation"),
-        ("spec: 1.2", 1, "'spec: 1.2' is no citation"),
-        ("see spec 1.2", 1, "'spec 1.2' is no citation"),
-        ("the wolves\nchapter section 6", 2, "'chapter section 6' is no citation"),
-        ("the wolves chapter 3.12", 1, "'chapter 3.12' is no citation"),
-    ],
-)  # fmt: skip
-def test_what_is_wrong(citations, text, line, problem):
-    assert citations.problems(text) == [(line, problem)]

@@ -160,33 +160,6 @@ def test_the_lines_that_pages_show_can_be_logged(page):
     assert [each for each in samples(page.read_text()) if not can_be_logged(*each)] == []
 
 
-def test_a_line_that_cannot_be_logged_is_found():
-    text = "::\n\n    INFO nova.scheduler.router.proxy [req-1] Calling partition gpu\n        (by flavor)\n\nText"
-    (shown,) = samples(text)
-    assert shown == ("INFO", "nova.scheduler.router.proxy", "Calling partition gpu (by flavor)")
-    assert can_be_logged(*shown)
-    assert not can_be_logged("WARNING", *shown[1:])
-    assert not can_be_logged(*shown[:2], "Called partition gpu (by flavor)")
-
-
-@pytest.mark.parametrize(
-    ("source", "found"),
-    [
-        ('LOG.info("Took %d of %s", a, b)', {"Took ... of ...": "INFO"}),
-        ('T = "Took %s"\nLOG.error(T, a)', {"Took ...": "ERROR"}),
-        ('text = f"Took {a}{b}"\nLOG.warning("%s", text)', {"Took ...": "WARNING"}),
-        ('self._warnings.warning("kind", "Took %.200s", a)', {"Took ...": "WARNING"}),
-        ('OutageLog(LOG, "Cannot take", "Taken again")', {"Cannot take": "ERROR", "Taken again": "INFO"}),
-        ('LOG.log(logging.ERROR if a else logging.DEBUG, "Took %s", b)', {"Took ...": "ERROR"}),
-        ('LOG.debug("Took %s", a)', {}),
-    ],
-)
-def test_lines_are_found(tmp_path, source, found):
-    path = tmp_path / "module.py"
-    path.write_text(source)
-    assert dict(lines_of(path)) == found
-
-
 #: A number before a plural: "1 hosts". Numbers of things follow what they count, or are ``count_text``.
 COUNTED = re.compile(r"(?<!of )(?<!last )%d (?!seconds|bytes)[a-z ]*?[a-z]{3,}(?<!ss)s\b")
 

@@ -199,37 +199,3 @@ def test_what_docstrings_name_is_there():
         for name in wrong_names(text)
     ]
     assert wrong == []
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("scheduler/claims/claims.py", True),
-        ("claims/claims.py", True),
-        ("claims/gone.py", False),
-        ("/etc/nova/nova.conf", True),
-        ("share/berth", True),
-    ],
-)
-def test_paths(name, expected):
-    assert is_there(name) is expected
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("scheduler.claims", True),
-        ("scheduler.gone", False),
-        ("claims.claims.Claims.claim", True),
-        ("claims.claims.RELEASE_TIMEOUT", True),
-        ("claims.claims.Gone", False),
-        ("claims.claims.Claims.gone", False),
-        ("rpc.server.Server.count", True),
-        ("oslo_messaging.rpc", True),
-        ("candidate_hosts.ask_placement", True),
-        ("past.claiming", False),
-        ("berth.explain", True),
-    ],
-)
-def test_dotted_names(name, expected):
-    assert resolves(name) is expected

@@ -187,7 +187,7 @@ class JournalUnusable(BerthError):
 
 
 class RunJournal:
-    """The file, of which one process at a time has the lock.
+    """The file, whose lock one process at a time has.
 
     Attributes:
         state: What the file says, and then what ``save`` writes next.
