@@ -18,7 +18,6 @@ import tempfile
 from typing import Any
 import uuid
 
-from amqp.exceptions import NotFound
 import kombu
 import psutil
 import sqlalchemy as sa
@@ -59,6 +58,14 @@ lists:flatten([
         io_lib:format("~s ~p ~p ", [Name | Values])
     end
     || Queue <- rabbit_amqqueue:info_all(<<"{vhost}">>, [name, type, messages])
+]).
+"""
+#: A queue that is declared says how many consumers it has, with those cancelled ones whose messages are open.
+CONSUMERS = """\
+length([
+    consumer
+    || Consumer <- rabbit_amqqueue:consumers_all(<<"{vhost}">>),
+    element(4, proplists:get_value(queue_name, Consumer)) =:= <<"{queue}">>
 ]).
 """
 CLOSE_CONNECTIONS = """\
@@ -258,11 +265,8 @@ class Rabbit(RabbitNode):
         return sum(int(count) for name, _, count in self._queues(vhost) if name == queue)
 
     def consumers(self, vhost: str, queue: str) -> int:
-        """Return how many consumers a queue has; 0 if it does not exist."""
-        url = self.url_of(vhost).replace("rabbit://", "amqp://", 1)
-        with kombu.Connection(url) as connection, contextlib.suppress(NotFound):
-            return connection.channel().queue_declare(queue, passive=True).consumer_count
-        return 0
+        """Return how many consumers a queue delivers to; 0 if it does not exist."""
+        return int(self.evaluate(CONSUMERS.format(vhost=vhost, queue=queue)))
 
     def close_connections(self, vhost: str) -> None:
         """Close all connections of clients to a virtual host."""

@@ -116,7 +116,7 @@ class Outages:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves_what_nobody_else_takes(
-    serve, bus, conf, broker, kind
+    serve, bus, conf, rabbit, url, kind
 ):
     conf.set_override("executor_thread_pool_size", 1)
     first, second = Manager(["first"]), Manager(["second"])
@@ -130,7 +130,7 @@ def test_with_a_lower_priority_a_server_returns_what_it_has_not_begun_and_serves
     outages.lower(Lacks.DEPENDENCY)
     assert eventually(lambda: lowered._consumer.priority < 0)
     other = serve(second)
-    assert eventually(lambda: broker.queue_declare("scheduler", passive=True).consumer_count == 4)
+    assert eventually(lambda: rabbit.consumers(url.rpartition("/")[2], "scheduler") == 4)
     callers.append(Caller(bus))
     first.may_answer.set()
     for caller in callers:
