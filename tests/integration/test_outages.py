@@ -50,7 +50,7 @@ def patient(monkeypatch):
 )
 def test_no_build_fails(cloud, campaign_seed, fault, callers):
     rng = random.Random(campaign_seed + 1)
-    made = faults.make(fault, cloud, rng)
+    made = faults.CHAOS[fault](cloud, rng)
     outcome = rounds.Rounds(cloud, callers).run(fault, made, rng, SECONDS, SECONDS)
     assert outcome.problems == []
     assert (outcome.refused, outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0, 0)
@@ -59,7 +59,7 @@ def test_no_build_fails(cloud, campaign_seed, fault, callers):
 
 def test_after_schedulers_were_killed_callers_are_served_again(cloud):
     rng = random.Random(1)
-    made = faults.make("scheduler killed", cloud, rng)
+    made = faults.CHAOS["scheduler killed"](cloud, rng)
     outcome = rounds.Rounds(cloud).run("scheduler killed", made, rng, 3.0)
     assert outcome.problems == []
     assert (outcome.lost, outcome.wrong, outcome.leaked) == (0, 0, 0)

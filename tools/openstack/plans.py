@@ -1,7 +1,7 @@
 """Plans of berth-plan, carried out: each situation, what is done with its plan, and what must hold then."""
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 import contextlib
 import itertools
 import json
@@ -20,6 +20,7 @@ from tools.openstack.programs import TIMEOUT, Done, berth, environment, run, run
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 from tools.openstack.users import Users
+from tools.rig.service import ANY
 
 MODULE = "scheduler.operators.programs berth-plan"
 PREFIX = "plans-"
@@ -204,7 +205,7 @@ class World:
 
     # -- berth-plan
 
-    def berth_plan(self, *words: str, allowed: Collection[int] = (DONE, STAY)) -> Done:
+    def berth_plan(self, *words: str, allowed: Container[int] = (DONE, STAY)) -> Done:
         """Run berth-plan to its end; raises RuntimeError."""
         return run_berth(self.layout, MODULE, *words, allowed=allowed)
 
@@ -241,7 +242,7 @@ class World:
 
     def undone(self) -> tuple[int, bool]:
         """Undo the drain; return its status, and whether the host is enabled, or why it is not is said."""
-        done = self.berth_plan("drain", self.host, "--undo", "--state", self._state, allowed=())
+        done = self.berth_plan("drain", self.host, "--undo", "--state", self._state, allowed=ANY)
         enabled = self.api.service(self.host).status == "enabled"
         return done.returncode, enabled or "another reason" in done.stdout
 
@@ -285,7 +286,7 @@ def by_commands(world: World) -> Held:
     client = environment(**world.layout.credentials(), PATH=path)
     world.api.disable(world.host)
     try:
-        done = run("bash", "-c", script, variables=client, allowed=())
+        done = run("bash", "-c", script, variables=client, allowed=ANY)
     finally:
         world.api.disable(world.host, disabled=False)
     planned, stay = len(plan["moves"]), len(plan["without_place"])

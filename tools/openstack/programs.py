@@ -1,11 +1,13 @@
 """Programs that scenarios run to their ends: OpenStack's, and Berth's of this checkout."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Container, Mapping
 import os
 from pathlib import Path
 import subprocess
+from typing import Any
 
 from tools.openstack.layout import Layout
+from tools.rig import service
 from tools.rig.service import command_of, environment_of_berth
 
 TIMEOUT = 900
@@ -18,41 +20,10 @@ def environment(**more: str) -> dict[str, str]:
     return {**kept, "PYTHONWARNINGS": "ignore", **more}
 
 
-def run(
-    *words: str | Path,
-    variables: Mapping[str, str] | None = None,
-    allowed: Collection[int] = (0,),
-    timeout: float = TIMEOUT,
-) -> Done:
-    """Run a program to its end.
-
-    Args:
-        words: The program and its arguments.
-        variables: Its environment; None: ``environment``.
-        allowed: The exit statuses that are answers; none: all are.
-        timeout: Seconds.
-
-    Raises:
-        RuntimeError: It ends with another status, or not in time; the text has the end of its output.
-    """
-    name = " ".join(map(str, words))
-    try:
-        done = subprocess.run(
-            list(map(str, words)),
-            env=environment() if variables is None else variables,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=timeout,
-        )
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{name} does not end in {timeout:.0f} s") from None
-    if allowed and done.returncode not in allowed:
-        raise RuntimeError(
-            f"{name} ends with status {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}"
-        )
-    return done
+def run(*words: str | Path, variables: Mapping[str, str] | None = None, **options: Any) -> Done:
+    """Run a program to its end, by default in ``environment``; raises and has options as ``service.run``."""
+    variables = environment() if variables is None else variables
+    return service.run(words, environment=variables, **{"timeout": TIMEOUT, **options})
 
 
 def berth(layout: Layout, module: str, *words: str | Path) -> tuple[list[str], dict[str, str]]:
@@ -64,7 +35,7 @@ def berth(layout: Layout, module: str, *words: str | Path) -> tuple[list[str], d
     }
 
 
-def run_berth(layout: Layout, module: str, *words: str | Path, allowed: Collection[int] = (0,)) -> Done:
+def run_berth(layout: Layout, module: str, *words: str | Path, allowed: Container[int] = (0,)) -> Done:
     """Run a program of Berth to its end; raises as ``run``."""
     command, variables = berth(layout, module, *words)
     return run(*command, variables=variables, allowed=allowed)

@@ -22,9 +22,9 @@ images
 load, building         requests as conductors send them, sent by many callers
 rows                   what other services of nova write to its databases
 truth                  what Placement has, against the replies that callers got
-faults, cluster_faults,
-tcp_proxy, loopback,   what can be broken, and healed
-faulty_proxy, machine
+faults, machine,       what can be broken, and healed
+tcp_proxy, loopback,
+faulty_proxy
 rounds                 rounds of load, a fault, its healing and the truth
 usage, plot            what programs use; drawing into files
 """

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from tools.rig import rabbit_members, servers
-from tools.rig.debian import until
 from tools.rig.galera import PORT, Galera
 from tools.rig.haproxy import MARIADB, PLACEMENT, HaProxy
 from tools.rig.keystone import Keystone
 from tools.rig.namespaces import BRIDGE_ADDRESS, SHARED_ADDRESS, Network
 from tools.rig.placement import PlacementProcess
 from tools.rig.rabbit_members import Member
+from tools.rig.service import until
 
 if TYPE_CHECKING:
     from tools.rig.world import RunningWorld
 
 DATABASES, BROKERS, BALANCERS = ["db1", "db2", "db3"], ["mq1", "mq2", "mq3"], ["lb1", "lb2"]
 PLACEMENT_PORTS = range(29000, 29900)
-START_TIMEOUT = 180
+START_TIMEOUT = REJOIN_TIMEOUT = 180
 #: Seconds for which a token is valid. keystoneauth gets another one 120 s before: each is used for 30 s.
 TOKEN_SECONDS = 150
 #: Seconds for which Placement does not ask again whether a token is valid.
@@ -121,6 +121,16 @@ def placements(cloud: "RunningWorld") -> None:
     cloud.placement_url = cloud.enter_context(PlacementProcess(cloud.urls["placement"], log=log))
     balanced = f"endpoint_override = http://{SHARED_ADDRESS}:{PLACEMENT}\n"
     cloud.daemon_options = f"[placement]\n{cloud.members.keystone.credentials}{balanced}"
+
+
+def wait_until_complete(cloud: "RunningWorld") -> None:
+    """Wait until all members of Galera and RabbitMQ serve; raises as ``until``."""
+    galera, rabbits = cloud.members.galera.nodes, cloud.members.rabbits
+    until(
+        lambda: all(node.synced() for node in galera) and all(member.accepts() for member in rabbits),
+        "The cluster is not complete again",
+        REJOIN_TIMEOUT,
+    )
 
 
 def errors(cloud: "RunningWorld") -> Counter[str]:

@@ -1,25 +1,22 @@
 """Debian systems in directories: made from packages, booted with their own systemd, and run as programs."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import contextlib
 import json
 import os
 from pathlib import Path
 import shutil
 import signal
-import subprocess
 import sys
-import time
 from typing import Self
 
 from tools.rig import servers
-from tools.rig.service import ROOT, ServiceProcess
+from tools.rig.service import ROOT, ServiceProcess, run_program
 
 BOOT_TIMEOUT = 120
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: Without a service manager on this side; it has the network of this machine, with its loopback.
 NSPAWN = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--resolv-conf=off")
-COMMAND_TIMEOUT = 1800
 #: Of a variant, what is in it besides the essential packages.
 PACKAGES = {
     # As a controller: nothing that only a build needs
@@ -102,33 +99,6 @@ def copy_source(directory: Path) -> Path:
     return directory
 
 
-def run_program(
-    command: Sequence[str],
-    cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    allowed: Sequence[int] = (0,),
-) -> str:
-    """Run a program to its end, and return what it prints.
-
-    Raises:
-        RuntimeError: It ends with another status than those allowed; the text has the end of its output.
-    """
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment,
-        check=False,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=COMMAND_TIMEOUT,
-    )
-    if done.returncode not in allowed:
-        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-3000:]}")
-    return done.stdout
-
-
 def run_inside(root: Path, *command: str, binds: Mapping[Path, str] | None = None, **variables: str) -> str:
     """Run a program in a system that is not booted, with directories mounted read only.
 
@@ -197,17 +167,3 @@ class Machine(ServiceProcess):
             # "degraded" is for the caller to look at
             return self.run("systemctl is-system-running || true").strip() in {"running", "degraded"}
         return False
-
-
-def until(condition: Callable[[], bool], complaint: str, seconds: float, interval: float = 0.2) -> float:
-    """Wait until a condition holds, and return how long it took.
-
-    Raises:
-        RuntimeError: The time is over.
-    """
-    started = time.monotonic()
-    while not condition():
-        if time.monotonic() > started + seconds:
-            raise RuntimeError(complaint)
-        time.sleep(interval)
-    return time.monotonic() - started

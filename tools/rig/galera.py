@@ -12,9 +12,9 @@ import pymysql
 import sqlalchemy as sa
 
 from tools.rig import loopback
-from tools.rig.debian import run_program, until
 from tools.rig.namespaces import BRIDGE_ADDRESS, Network
 from tools.rig.servers import Server, path_of_servers
+from tools.rig.service import ANY, run_program, until
 
 PORT = 3306
 PROVIDER = "/usr/lib/galera/libgalera_smm.so"
@@ -104,7 +104,7 @@ class GaleraNode(Server):
 
     def _position(self) -> str:
         """Return the last transaction that it has on disk, as the unit of MariaDB finds it at each start."""
-        found = run_program([*self._own, "--wsrep-recover"], allowed=range(256))
+        found = run_program([*self._own, "--wsrep-recover"], allowed=ANY)
         return re.findall(r"Recovered position: (\S+)", found)[-1]
 
 

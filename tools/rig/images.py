@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tools.rig.debian import NSPAWN, run_program
-from tools.rig.service import ServiceProcess
+from tools.rig.debian import NSPAWN
+from tools.rig.service import ServiceProcess, run_program
 
 
 class Images:

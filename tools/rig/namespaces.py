@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Self
 
-from tools.rig.debian import run_program
+from tools.rig.service import run_program
 
 BRIDGE_ADDRESS = "10.199.77.1"
 #: Moves from one member to another, as keepalived moves it.

@@ -1,6 +1,6 @@
 """Services in processes of their own."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 import contextlib
 import os
 from pathlib import Path
@@ -8,10 +8,14 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 START_TIMEOUT = 60  # seconds until a service answers
 STOP_TIMEOUT = 60  # seconds until a stopped service has ended
+#: The exit statuses of all programs: what they say is an answer.
+ANY = range(-64, 256)
+COMMAND_TIMEOUT = 1800  # seconds until a program has ended that is run to its end
 
 
 def launch(
@@ -128,6 +132,67 @@ class ServiceProcess:
                 end = self.text()[-2000:]
                 raise RuntimeError(f"{complaint}; its log ends with:\n{end}")
             time.sleep(0.1)
+
+
+def until(condition: Callable[[], bool], complaint: str, seconds: float, interval: float = 0.2) -> float:
+    """Wait until a condition holds, and return how long it took.
+
+    Raises:
+        RuntimeError: The time is over.
+    """
+    started = time.monotonic()
+    while not condition():
+        if time.monotonic() > started + seconds:
+            raise RuntimeError(complaint)
+        time.sleep(interval)
+    return time.monotonic() - started
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    allowed: Container[int] = (0,),
+    timeout: float = COMMAND_TIMEOUT,
+    stderr: int = subprocess.PIPE,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end.
+
+    Raises:
+        RuntimeError: It ends with another status than those allowed, or not in time; the text has the end of
+            its output.
+    """
+    name = " ".join(map(str, command))
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=cwd,
+            env=environment,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=timeout,
+        )
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{name} does not end in {timeout:.0f} s") from None
+    if done.returncode not in allowed:
+        output = (done.stdout + (done.stderr or ""))[-3000:]
+        raise RuntimeError(f"{name} ended with {done.returncode}:\n{output}")
+    return done
+
+
+def run_program(
+    command: Sequence[str | Path],
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    allowed: Container[int] = (0,),
+) -> str:
+    """Run a program to its end, and return all that it prints; raises as ``run``."""
+    options: Any = {"cwd": cwd, "environment": environment, "allowed": allowed}
+    return run(command, stderr=subprocess.STDOUT, **options).stdout
 
 
 def command_of(module: str, config_file: Path) -> Sequence[str | Path]:

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-import subprocess
 import sys
+
+from tools.rig.service import run_program
 
 #: What both schedulers are measured with. gunicorn serves Placement in processes, as operators' servers do.
 REQUIREMENTS = ("nova==34.0.0", "openstack-placement==16.0.0", "PyMySQL", "gunicorn")
@@ -25,27 +26,13 @@ class Software:
         print(
             f"Making {self._directory} with {', '.join(self._requirements)}; this takes minutes", flush=True
         )
-        subprocess.run([sys.executable, "-m", "venv", str(self._directory)], check=True)
-        subprocess.run([self.program("pip"), "-q", "install", *self._requirements], check=True)
+        run_program([sys.executable, "-m", "venv", self._directory])
+        run_program([self.program("pip"), "-q", "install", *self._requirements])
 
     def program(self, name: str) -> str:
         """Return the path of a program of the environment."""
         return str(self._directory / "bin" / name)
 
     def run(self, name: str, *arguments: str, environment: dict[str, str]) -> None:
-        """Run a program of the environment to its end.
-
-        Raises:
-            RuntimeError: It fails; the text has the end of its output.
-        """
-        done = subprocess.run(
-            [self.program(name), *arguments],
-            env=environment,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        if done.returncode:
-            raise RuntimeError(f"{name} {' '.join(arguments)} fails:\n{done.stdout[-2000:]}")
+        """Run a program of the environment to its end; raises as ``run_program``."""
+        run_program([self.program(name), *arguments], environment=environment)

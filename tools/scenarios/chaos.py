@@ -8,7 +8,7 @@ import random
 import time
 
 from tools.rig import command, faults
-from tools.rig.rounds import CALLERS, LONGEST, RECOVERY_LIMIT, SHORTEST, Outcome, Rounds
+from tools.rig.rounds import CALLERS, LONGEST, SHORTEST, Outcome, Rounds
 from tools.rig.world import Daemon, RunningWorld, World
 from tools.scenarios import flatness
 from tools.scenarios.flatness import Sample
@@ -63,7 +63,7 @@ def print_table(outcomes: Iterable[Outcome]) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run the rounds, print a line for each and a table; return 1 if a promise was broken."""
     options = _parse(arguments)
-    drawn: Iterable[str] = draw(options.only or faults.NAMES, options.rounds, random.Random(options.seed))
+    drawn: Iterable[str] = draw(options.only or [*faults.CHAOS], options.rounds, random.Random(options.seed))
     watched = options.only == [faults.NOTHING] and options.rounds is None
     if watched:
         drawn = itertools.repeat(faults.NOTHING)
@@ -78,7 +78,8 @@ def main(arguments: list[str] | None = None) -> int:
             if not cloud.clock:
                 print("There is no C compiler: no clock jumps")
             samples: list[Sample] = []
-            outcomes = list(_run(cloud, drawn, options, samples))
+            rounds = run(cloud, Rounds(cloud, options.callers), drawn, options)
+            outcomes = list(_measured(cloud, rounds, samples))
             flat = not watched or is_flat(cloud, samples)
     print_table(outcomes)
     return 0 if flat and all(outcome.kept for outcome in outcomes) else 1
@@ -97,46 +98,58 @@ def is_flat(cloud: RunningWorld, samples: Sequence[Sample]) -> bool:
     return all(each.flat for each in growths) and not errors
 
 
-def _run(
-    cloud: RunningWorld, drawn: Iterable[str], options: argparse.Namespace, samples: list[Sample]
+def run(
+    cloud: RunningWorld, rounds: Rounds, names: Iterable[str], options: argparse.Namespace
 ) -> Iterator[Outcome]:
-    started, requests = time.monotonic(), 0
-    end = started + options.minutes * 60
-    rounds = Rounds(cloud, options.callers)
-    for number, name in enumerate(drawn, 1):
+    """Run a round for each fault, as long as the time permits, and yield its outcome, which is printed.
+
+    Raises:
+        RuntimeError: A scheduler has ended.
+    """
+    end = time.monotonic() + options.minutes * 60
+    for number, name in enumerate(names, 1):
         # of its own for each round: what a round draws does not depend on how many requests others sent
         rng = random.Random(f"{options.seed} {number} {name}")
-        fault = faults.make(name, cloud, rng)
+        fault = faults.FAULTS[name](cloud, rng)
         if fault is None:
             continue
         if time.monotonic() > end:
             print(f"The time is over after {number - 1} rounds")
             return
-        outcome = rounds.run(name, fault, rng, options.seconds or LONGEST, options.seconds or SHORTEST)
-        requests += outcome.requests
-        if name == faults.NOTHING:  # else processes end while they are measured
-            pids = [each.pid for each in cloud.schedulers]
-            samples.append(Sample.take(pids, requests, time.monotonic() - started))
-        yield outcome
+        seconds = faults.LOST_FOR if "quorum" in name else options.seconds
+        outcome = rounds.run(name, fault, rng, seconds or LONGEST, seconds or SHORTEST)
         print(
             f"{number:3} {name}: {outcome.answered} of {outcome.requests} answered,"
             f" as usual within {outcome.limit:.1f} s,"
-            f" back after {outcome.recovery:.1f} s (at most {RECOVERY_LIMIT:.0f}),"
+            f" back after {outcome.recovery:.1f} s (at most {outcome.recovery_limit:.0f}),"
             f" tidy after {outcome.settled:.1f} s",
             flush=True,
         )
         for line in outcome.problems[:MOST_PROBLEMS]:
-            print(f"      {line}")
+            print(f"      {line}", flush=True)
+        yield outcome
         for scheduler in cloud.schedulers:
             if scheduler.status is not None:
-                raise SystemExit(f"A scheduler has ended with status {scheduler.status}; see {scheduler.log}")
+                text = f"A scheduler has ended with status {scheduler.status}; see {scheduler.log}"
+                raise RuntimeError(text)
+
+
+def _measured(cloud: RunningWorld, outcomes: Iterable[Outcome], samples: list[Sample]) -> Iterator[Outcome]:
+    """Take a sample after each round without a fault; else processes end while they are measured."""
+    started, requests = time.monotonic(), 0
+    for outcome in outcomes:
+        requests += outcome.requests
+        if outcome.fault == faults.NOTHING:
+            pids = [each.pid for each in cloud.schedulers]
+            samples.append(Sample.take(pids, requests, time.monotonic() - started))
+        yield outcome
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.Parser("tools/berth chaos", __doc__)
     parser.share(callers=CALLERS, minutes=240.0, seed=1, directory=None)
     parser.add("--rounds", None, "rounds to run (default: one for each fault)", type=int)
-    only = {"action": "append", "choices": faults.NAMES, "metavar": "FAULT"}
+    only = {"action": "append", "choices": faults.CHAOS, "metavar": "FAULT"}
     text = f"this fault; may be repeated. {faults.NOTHING}: load for --minutes, and what grows meanwhile"
     parser.add("--only", None, text, **only)
     parser.add("--queues", "classic", "queues of the broker", choices=sorted(QUEUES))

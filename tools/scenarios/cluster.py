@@ -8,17 +8,16 @@ compared with Placement after each fault. Needs root.
 import argparse
 import logging
 from pathlib import Path
-import random
 import shutil
 import time
 
-from tools.rig import cluster, cluster_faults, command, debian, keystone
+from tools.rig import cluster, command, debian, faults, keystone
 from tools.rig.load import FEWEST_HOSTS
 from tools.rig.rounds import CALLERS, Rounds
 from tools.rig.service import ROOT
 from tools.rig.software import Software
 from tools.rig.world import Daemon, RunningWorld, World
-from tools.scenarios.chaos import MOST_PROBLEMS, print_table
+from tools.scenarios import chaos
 
 #: Seconds after healing in which requests must be served as before: the members agree again first.
 RECOVERY_LIMIT = 60.0
@@ -69,36 +68,15 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
         (directory / f"{name}-state").mkdir()
     with RunningWorld(world, directory) as cloud:
         print(f"A cluster, started in {time.monotonic() - started:.0f} s", flush=True)
-        rng = random.Random(options.seed)
-        drawn = cluster_faults.make_all(cloud, rng)
-        unknown = set(options.only or ()) - set(drawn)
-        if unknown:
-            raise SystemExit(f"No such fault: {', '.join(unknown)}; there are {', '.join(drawn)}")
-        outcomes = []
-        for name in options.only or drawn:
-            if time.monotonic() > started + options.minutes * 60:
-                print(f"The time is over: {name} and what follows were not run")
-                break
-            seconds = cluster_faults.LOST_FOR if "quorum" in name else options.seconds
-            rounds = Rounds(cloud, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
-            errors = cluster.errors(cloud)
-            outcome = rounds.run(name, drawn[name], rng, seconds, seconds)
-            print(
-                f"{name}: {outcome.answered} of {outcome.requests} answered, {outcome.refused} refused,"
-                f" {outcome.lost} lost, {outcome.wrong} wrong, {outcome.leaked} leaked; back after"
-                f" {outcome.recovery:.1f} s",
-                flush=True,
-            )
-            seen = ", ".join(
-                f"{code}: {count}" for code, count in sorted((cluster.errors(cloud) - errors).items())
-            )
-            print(f"      in the logs of databases, brokers and Keystone: {seen or 'nothing'}", flush=True)
-            for line in outcome.problems[:MOST_PROBLEMS]:
-                print(f"      {line}", flush=True)
+        rounds = Rounds(cloud, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
+        outcomes, errors = [], cluster.errors(cloud)
+        for outcome in chaos.run(cloud, rounds, options.only or faults.CLUSTER, options):
             outcomes.append(outcome)
-            complaint = f"The cluster is not complete after {name!r}"
-            debian.until(lambda: cluster_faults.complete(cloud), complaint, cluster_faults.REJOIN_TIMEOUT)
-    print_table(outcomes)
+            earlier, errors = errors, cluster.errors(cloud)
+            seen = ", ".join(f"{code}: {count}" for code, count in sorted((errors - earlier).items()))
+            print(f"      in the logs of databases, brokers and Keystone: {seen or 'nothing'}", flush=True)
+            cluster.wait_until_complete(cloud)
+    chaos.print_table(outcomes)
     return 0 if all(outcome.kept for outcome in outcomes) else 1
 
 
@@ -107,7 +85,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.share(hosts=FEWEST_HOSTS, callers=CALLERS, seconds=20.0, minutes=120.0, seed=1, directory=None)
     made = "virtual environment with Keystone, which is made if need be"
     parser.add("--software", SOFTWARE, made, type=Path)
-    parser.add("--only", None, "this fault; may be repeated", action="append", metavar="FAULT")
+    only = {"action": "append", "choices": faults.CLUSTER, "metavar": "FAULT"}
+    parser.add("--only", None, "this fault; may be repeated", **only)
     releases = "whose RabbitMQ is used: that of this machine, or RabbitMQ 4 of Debian 13"
     parser.add("--rabbitmq", "here", releases, choices=("here", "trixie"))
     parser.add("--machines", command.MACHINES, "where systems of Debian are kept", type=Path)

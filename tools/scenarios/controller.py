@@ -16,10 +16,11 @@ import time
 import requests
 
 from tools.rig import command, debian
-from tools.rig.debian import Machine, until
+from tools.rig.debian import Machine
 from tools.rig.load import FEWEST_HOSTS
 from tools.rig.packages import Packages
 from tools.rig.servers import free_port
+from tools.rig.service import ANY, until
 from tools.rig.world import RunningWorld
 from tools.scenarios.package import built, share_machines
 from tools.scenarios.steps import Steps, Transcript, world
@@ -196,7 +197,7 @@ def run_the_others(steps: Controller) -> None:
         show.run(f"systemctl enable --quiet --now {unit}.timer")
     show.run("ls -l /var/lib/berth")
     for name in LEFT_BY_TIMERS:
-        found = steps.machine.run(f"find /var/lib/berth/{name} -type f -size +0 -print -quit", range(256))
+        found = steps.machine.run(f"find /var/lib/berth/{name} -type f -size +0 -print -quit", ANY)
         steps.expect(True, found.startswith("/var/lib"), f"/var/lib/berth/{name} has content")
     show.run("systemctl list-timers --no-pager 'berth-*'")
     show.step("12 The router")
@@ -222,7 +223,7 @@ def remove(steps: Controller) -> None:
     show.step("14 Remove and purge it")
     show.run("dpkg --remove berth-scheduler")
     show.run("systemctl is-active berth-scheduler berth-plan.timer")
-    running = steps.machine.run("pgrep -af '[/]opt/berth|[b]erth-'", range(256)).strip()
+    running = steps.machine.run("pgrep -af '[/]opt/berth|[b]erth-'", ANY).strip()
     steps.expect("", running, "what runs after the removal")
     show.run("dpkg --purge berth-scheduler")
     steps.expect("", steps.machine.run(LEFT).strip(), "Files that are left by the purge")

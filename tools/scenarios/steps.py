@@ -7,9 +7,9 @@ import textwrap
 import time
 
 from tools.rig.building import Building
-from tools.rig.debian import run_program, until
 from tools.rig.load import Call
 from tools.rig.rows import ApiRows
+from tools.rig.service import ANY, run_program, until
 from tools.rig.world import RunningWorld, World
 
 #: Seconds in which requests are answered again.
@@ -35,7 +35,7 @@ class Transcript:
 
     def run(self, line: str) -> None:
         """Run a command by the shell, and show it with its output; its status is an answer."""
-        output = run_program([*self._shell, line], allowed=range(256))
+        output = run_program([*self._shell, line], allowed=ANY)
         self._print("\n".join([f"$ {line}", *filter(str.strip, output.splitlines())]))
 
     def _print(self, text: str) -> None:

@@ -28,7 +28,7 @@ PASSED = "PASS: Installation and purging test.\nPASS: Installation, upgrade and 
     ],
 )
 def test_the_judges_of_a_package_are_read(judge, output, right, text, monkeypatch, tmp_path):
-    monkeypatch.setattr(package.debian, "run_program", lambda *_, **__: output)
+    monkeypatch.setattr(package, "run_program", lambda *_, **__: output)
     act = {
         "lint": lambda: package.lint(BOTH),
         "piuparts": lambda: package.upgrade_and_purge("bookworm", tmp_path, BOTH, tmp_path / "log"),
