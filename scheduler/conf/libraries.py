@@ -11,6 +11,7 @@ choose (see scheduler.cmd).
 
 from collections.abc import Iterator
 import copy
+import functools
 import importlib
 
 from oslo_concurrency import opts as concurrency
@@ -35,10 +36,8 @@ def register(conf: cfg.ConfigOpts) -> None:
     conf.register_opts(versionutils.deprecated_opts)
     conf.register_opts([*service.service_opts, *service.eventlet_backdoor_opts])
     reports.set_defaults(conf)
-    for group, options in [*_messaging(), *concurrency.list_opts()]:
+    for group, options in [*_messaging(), *concurrency.list_opts(), *list_opts()]:
         conf.register_opts(options, group=group)
-    for group in DATABASES:
-        conf.register_opts(copy.deepcopy(db.database_opts), group=group)
     conf.set_default("control_exchange", CONTROL_EXCHANGE)
     conf.set_default("graceful_shutdown_timeout", GRACEFUL_SHUTDOWN_TIMEOUT)
     conf.set_default("default_log_levels", [*log.get_default_log_levels(), *LOG_LEVELS])
@@ -53,8 +52,9 @@ def set_library_defaults() -> None:
     transport.set_transport_defaults(CONTROL_EXCHANGE)
 
 
+@functools.cache
 def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
-    """Return (group, options) pairs of the databases; the other libraries list their own."""
+    """Return (group, options) pairs of the databases, always the same; the other libraries list their own."""
     return [(group, copy.deepcopy(db.database_opts)) for group in DATABASES]
 
 

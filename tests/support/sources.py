@@ -19,6 +19,12 @@ def tree(path):
     return ast.parse(path.read_text(), str(path))
 
 
-def nodes(*folders):
-    """Each module below these folders, and each part of it."""
-    return ((path, node) for folder in folders for path in modules(folder) for node in ast.walk(tree(path)))
+@cache
+def walked(path):
+    """Each part of a module."""
+    return tuple(ast.walk(tree(path)))
+
+
+def nodes(folder):
+    """Each module below a folder, and each part of it."""
+    return ((path, node) for path in modules(folder) for node in walked(path))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.support.sources import ROOT, modules, nodes, tree
+from tests.support.sources import ROOT, modules, nodes, walked
 
 #: What every package may import.
 GROUND_FLOOR = {"errors", "version", "logs", "bounds"}
@@ -85,7 +85,7 @@ def imported(name, path):
 
 def _imported(name, path):
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(tree(path)):
+    for node in walked(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -171,6 +171,7 @@ def loaded(parts):
     return [pathlib.Path(file).relative_to(ROOT / "scheduler") for file in printed.split()]
 
 
+@pytest.mark.slow
 def test_a_daemon_loads_nothing_of_what_operators_run():
     packages = {file.parts[0] for file in loaded("scheduler_parts")}
     assert "manager.py" in packages
@@ -178,6 +179,7 @@ def test_a_daemon_loads_nothing_of_what_operators_run():
     assert "router" not in packages
 
 
+@pytest.mark.slow
 def test_a_router_loads_little_more_than_the_bus():
     files = loaded("router_parts")
     assert sum(len((ROOT / "scheduler" / file).read_text().splitlines()) for file in files) <= 10_600

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.support.sources import ROOT, modules, nodes, tree
+from tests.support.sources import ROOT, modules, nodes, walked
 
 PAGE = ROOT / "doc" / "source" / "log-lines.rst"
 
@@ -47,10 +47,10 @@ def template(node):
     return re.sub(r"(\.\.\.)+", "...", text)
 
 
-def strings(tree):
-    """The strings that are assigned to a name, by name."""
+def strings(path):
+    """The strings that are assigned to a name in a module, by name."""
     found = {}
-    for node in ast.walk(tree):
+    for node in walked(path):
         if isinstance(node, ast.Assign):
             target = node.targets[0]
             pairs = [(target, node.value)]
@@ -88,9 +88,8 @@ def messages(call):
 
 def lines_of(path):
     """The level of each line that a module can log, by its text."""
-    parsed = tree(path)
-    named = strings(parsed)
-    for node in ast.walk(parsed):
+    named = strings(path)
+    for node in walked(path):
         if isinstance(node, ast.Call):
             for level, message in messages(node):
                 string = named.get(message.id) if isinstance(message, ast.Name) else message

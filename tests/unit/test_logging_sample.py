@@ -30,6 +30,7 @@ def lines(tmp_path_factory):
     return done.stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_lines_of_berth_are_shown_and_chatter_of_libraries_is_not(lines):
     assert [line.partition("said by ")[2] for line in lines] == [
         "nova.filters",
@@ -38,6 +39,7 @@ def test_lines_of_berth_are_shown_and_chatter_of_libraries_is_not(lines):
     ]
 
 
+@pytest.mark.slow
 def test_milliseconds_are_printed_once(lines):
     for line in lines:
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ INFO ", line), line

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.claims import claims
 from scheduler.rules import nova_modules
-from tests.support.sources import ROOT, modules, nodes, tree
+from tests.support.sources import ROOT, modules, tree, walked
 
 PACKAGES = ("scheduler", "conductor_client")
 FOLDERS = (*PACKAGES, "tools", "tests", "examples")
@@ -18,6 +18,9 @@ DOCUMENTS = [
     *sorted((ROOT / "doc" / "source").glob("*.rst")),
 ]
 MODULES = sorted(path for folder in FOLDERS for path in modules(folder))
+
+#: Texts and comments of modules.
+NO_CODE = re.compile(r'''""".*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|#[^\n]*''', re.DOTALL)
 
 #: What is quoted: a path, a dotted name, a name in capital letters and small ones.
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+/?")
@@ -52,23 +55,14 @@ NO_MODULES = {
 
 @cache
 def identifiers():
-    """All names that code of this repository defines, imports or uses."""
+    """All words of the code of this repository."""
     found = FOREIGN | set(nova_modules.NAMES)
     found |= set(re.findall(r"alert: (\w+)", (ROOT / "etc" / "berth-alerts.yml").read_text()))
-    for _, node in nodes(*FOLDERS):
-        if isinstance(node, ast.Name):
-            found.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-        elif isinstance(node, ast.ClassDef):
-            found.add(node.name)
-        elif isinstance(node, ast.alias):
-            found.update(node.name.split("."))
-    return found
+    return found.union(*(re.findall(r"\w+", NO_CODE.sub("", path.read_text())) for path in MODULES))
 
 
 def docstrings(path):
-    for node in ast.walk(tree(path)):
+    for node in walked(path) if "``" in path.read_text() else ():
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (
             text := ast.get_docstring(node)
         ):
@@ -98,7 +92,7 @@ def members(path):
     """What a module or a class in it defines, and the names that objects of it have."""
     return {
         each
-        for node in ast.walk(tree(path))
+        for node in walked(path)
         for each in ([node.attr] if isinstance(node, ast.Attribute) else defined(node))
     }
 

@@ -7,7 +7,7 @@ import tokenize
 
 import pytest
 
-from tests.support.sources import ROOT, modules, tree
+from tests.support.sources import ROOT, modules, walked
 
 DOCUMENTS = [*ROOT.glob("*.rst"), *(ROOT / "doc" / "source").glob("*.rst")]
 DOCUMENTS += (ROOT / "doc" / "source" / "performance").glob("*.rst")
@@ -43,9 +43,7 @@ def prose(path):
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     comments = (each.string.lstrip("#: ") for each in tokens if each.type == tokenize.COMMENT)
     strings = (
-        each.value
-        for each in ast.walk(tree(path))
-        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        each.value for each in walked(path) if isinstance(each, ast.Constant) and isinstance(each.value, str)
     )
     return "\n".join([re.sub(r"\s+", " ", text) for text in (" ".join(comments), *strings)])
 

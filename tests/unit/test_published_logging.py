@@ -146,6 +146,7 @@ def lines(arguments):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "text", "shown"),
     [

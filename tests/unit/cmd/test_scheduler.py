@@ -108,6 +108,7 @@ except ValueError:
 """
 
 
+@pytest.mark.slow
 def test_a_line_break_in_a_message_does_not_begin_a_line_of_the_log(arguments, tmp_path):
     file = tmp_path / "log"
     argv = arguments(f"{DATABASE}[DEFAULT]\nlog_file={file}\n")

@@ -207,6 +207,7 @@ def random_spec(random):
     )
 
 
+@pytest.mark.slow
 def test_documents_of_random_requests_say_what_each_filter_alone_says(conf, monkeypatch):
     """With all hosts, as of a failed request: each is rejected by the first filter that the host does not pass."""
     for module in (trace, named_hosts):

@@ -251,6 +251,7 @@ def test_a_handshake_has_a_second(clock, tls):
         assert silent.recv(100) == b""
 
 
+@pytest.mark.slow
 def test_a_connection_that_has_shown_its_token_is_not_closed_for_one_that_has_not(clock, tmp_path):
     token = tmp_path / "token"
     token.write_text("secret")

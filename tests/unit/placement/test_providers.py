@@ -91,6 +91,7 @@ def test_unit_limits(amount, admitted):
     assert Inventory(total=99, min_unit=4, max_unit=8, step_size=2).admits(amount) is admitted
 
 
+@pytest.mark.slow
 def test_many_threads_read_a_provider_at_once_in_a_new_process():
     """In a process of its own, which a crash ends; the module is loaded again so that its types are new."""
     program = """

@@ -35,6 +35,7 @@ def test_a_name_that_is_missing_is_told(owner, used, lacking):
     assert library.missing({owner: used}) == [lacking]
 
 
+@pytest.mark.slow
 def test_a_start_with_another_version_ends_with_one_line():
     start = """
 from oslo_messaging._drivers import impl_rabbit

@@ -91,6 +91,7 @@ def test_one_command_at_a_time_changes_a_cloud(layout):
         pass
 
 
+@pytest.mark.slow
 def test_a_service_is_found_and_stopped_by_another_command(layout, sleeper):
     assert not sleeper.running
     sleeper.start()
@@ -101,6 +102,7 @@ def test_a_service_is_found_and_stopped_by_another_command(layout, sleeper):
     assert not sleeper.running
 
 
+@pytest.mark.slow
 def test_a_killed_service_is_no_longer_running_and_is_started_again(layout, sleeper):
     sleeper.start()
     pid = sleeper.pid
@@ -111,6 +113,7 @@ def test_a_killed_service_is_no_longer_running_and_is_started_again(layout, slee
     assert sleeper.pid != pid
 
 
+@pytest.mark.slow
 def test_a_started_service_is_not_started_twice(layout, sleeper):
     sleeper.start()
     pid = sleeper.pid

@@ -112,6 +112,7 @@ INSTANCES = st.lists(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_counts", [False, True], ids=["amounts", "instances a host"])
 @examples(12)
 @given(hosts=HOSTS, instances=INSTANCES)

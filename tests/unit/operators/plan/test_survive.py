@@ -229,6 +229,7 @@ def lost(cloud, rows):
     return found
 
 
+@pytest.mark.slow
 @examples(12)
 @given(
     st.lists(st.sampled_from([4096, 8192]), min_size=2, max_size=5),

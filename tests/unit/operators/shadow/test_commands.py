@@ -28,6 +28,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
