@@ -20,7 +20,7 @@ with the claim (KEEPING_SOURCE). Without an answer to that nothing is written::
 The states of single tries are the writer's (``placement.allocation_writer``).
 """
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 import math
@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 from oslo_log import log
 
+from scheduler.claims.checks import Check
 from scheduler.claims.doubts import NOTHING_KEPT, ComeTo, Doubts, Kept, NodesOfHosts
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import (
@@ -69,9 +70,18 @@ Results = dict[str, Written]
 """Instance UUID -> what became of its claim."""
 
 
+Winners = Callable[[Collection[str]], Mapping[str, str]]
+"""Compute node UUIDs -> why those may not be claimed that may not. It raises ``PlacementError``."""
+
+
+def all_win(_nodes: Collection[str]) -> Mapping[str, str]:
+    """Let every host be claimed: the query to Placement was sent after the request came."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
-class Requester:
-    """What is the same for all instances of a request.
+class Pass:
+    """What the claims of one pass over hosts go by, the same for all instances of a request.
 
     Attributes:
         owner: Whose quota their claims count against.
@@ -81,6 +91,9 @@ class Requester:
             leave is from another request.
         host_name: Returns the name of the host of a compute node, by its UUID, for the log; if that is not
             known, the UUID.
+        winners: Checks the chosen hosts before they are claimed.
+        capacity: Looks after what was granted. None: nothing does.
+        group: The same for members of a server group, also after a fence.
     """
 
     owner: Owner
@@ -88,6 +101,9 @@ class Requester:
     kept: Kept = NOTHING_KEPT
     nodes: Container[str] = ()
     host_name: Callable[[str], str] = str
+    winners: Winners = all_win
+    capacity: Check | None = None
+    group: Check | None = None
 
     def host_of(self, allocations: Resources) -> str:
         """Return the host of what an instance holds besides what it keeps; "" if it is not known."""
@@ -160,14 +176,14 @@ class Claims:
     def claim(
         self,
         candidates: Mapping[str, AllocationCandidate],
-        requester: Requester,
+        of: Pass,
         deadline: float = math.inf,
     ) -> Results:
         """Give each instance what its candidate says, some in one write.
 
         Never raises for a failure of Placement.
 
-        What an instance holds on the nodes of ``requester.kept`` it keeps besides. Instances with
+        What an instance holds on the nodes of ``of.kept`` it keeps besides. Instances with
         ``try_next`` want another candidate. After one with ``hopeless`` the rest may not have been tried, and
         has the same outcome.
 
@@ -179,34 +195,34 @@ class Claims:
         histories: dict[str, ClaimHistory] = {}
         for uuid in ordered:
             LOG.debug("Attempting to claim resources in the placement API for instance %s", uuid)
-            host = requester.host_name(candidates[uuid].root)
+            host = of.host_name(candidates[uuid].root)
             histories[uuid] = ClaimHistory(uuid, host, on_event=self.on_event)
         if why := self._refusal(deadline):
-            return {uuid: _ended(unsent(*why), history) for uuid, history in histories.items()}
+            return {uuid: ended(unsent(*why), history) for uuid, history in histories.items()}
         results: Results = {}
         sources: dict[str, ConsumerAllocations] = {}
         for uuid in ordered:
             try:
-                sources[uuid] = _source_of(uuid, requester, self.writer.reader)
+                held, is_source = _read_source(uuid, of, self.writer.reader)
             except PlacementSilent as error:
-                results[uuid] = _ended(unsent(Outcome.UNSENT, str(error)), histories[uuid])
-            except _Another as error:
-                results[uuid] = _ended(Written(Outcome.CHANGED, error.held), histories[uuid])
-        write, left = self._writing(requester, deadline), list(sources)
+                results[uuid] = ended(unsent(Outcome.UNSENT, str(error)), histories[uuid])
+                continue
+            if is_source:
+                sources[uuid] = held
+            else:
+                results[uuid] = ended(Written(Outcome.CHANGED, held), histories[uuid])
+        write, left = self._writing(of, deadline), list(sources)
         while left and not any(one.hopeless for one in results.values()):
             piece, left = left[: self.batch_size], left[self.batch_size :]
             writes = {
-                uuid: _write_of(sources[uuid], candidates[uuid], requester.owner, histories[uuid])
-                for uuid in piece
+                uuid: _write_of(sources[uuid], candidates[uuid], of.owner, histories[uuid]) for uuid in piece
             }
             for uuid, one in write(writes).items():
-                results[uuid] = _ended(one, histories[uuid], sources[uuid], requester.host_name)
+                results[uuid] = ended(one, histories[uuid], sources[uuid], of.host_name)
         last = next((one for one in results.values() if one.hopeless), None)
         return results | {uuid: Written(last.outcome, reason=last.reason) for uuid in left if last}
 
-    def fence(
-        self, held: Mapping[str, ConsumerAllocations], requester: Requester, deadline: float = math.inf
-    ) -> Results:
+    def fence(self, held: Mapping[str, ConsumerAllocations], of: Pass, deadline: float = math.inf) -> Results:
         """Write what instances hold once more, for all or for none, in one request to Placement.
 
         A release by another run of the request that has read it before fails from then on.
@@ -220,23 +236,23 @@ class Claims:
         if why := self._refusal(deadline):
             return dict.fromkeys(held, unsent(*why))
         histories = {
-            uuid: ClaimHistory(uuid, requester.host_of(one.allocations), on_event=self.on_event)
+            uuid: ClaimHistory(uuid, of.host_of(one.allocations), on_event=self.on_event)
             for uuid, one in held.items()
         }
         writes = {
-            uuid: Write(one.allocations, requester.owner, one.generation, history=histories[uuid])
+            uuid: Write(one.allocations, of.owner, one.generation, history=histories[uuid])
             for uuid, one in held.items()
         }
-        written = self._writing(requester, deadline)(writes, all_or_none=True)
-        return {uuid: _ended(one, histories[uuid]) for uuid, one in written.items()}
+        written = self._writing(of, deadline)(writes, all_or_none=True)
+        return {uuid: ended(one, histories[uuid]) for uuid, one in written.items()}
 
-    def _writing(self, requester: Requester, deadline: float) -> Callable[..., Mapping[str, Written]]:
+    def _writing(self, of: Pass, deadline: float) -> Callable[..., Mapping[str, Written]]:
         """Return what writes for a claim that begins now."""
         return partial(
             self.writer.write,
             until=min(deadline, self._timing.monotonic() + CLAIM_TIMEOUT),
             refusal=partial(self._refusal, deadline),
-            context=requester.context,
+            context=of.context,
         )
 
     def release(
@@ -298,31 +314,23 @@ class Claims:
         return Refusal(Outcome.UNSENT, TOO_LATE) if self._timing.monotonic() > deadline else None
 
 
-class _Another(Exception):
-    """The instance holds something from another run or request."""
+def _read_source(uuid: str, of: Pass, reader: AllocationReader) -> tuple[ConsumerAllocations, bool]:
+    """Return what an instance holds, NOTHING for most; and whether on hosts that it leaves alone.
 
-    def __init__(self, held: ConsumerAllocations) -> None:
-        self.held = held
-
-
-def _source_of(uuid: str, requester: Requester, reader: AllocationReader) -> ConsumerAllocations:
-    """Return what an instance holds on hosts that it leaves, and what these share; NOTHING for most.
+    What these share with others counts as theirs.
 
     Raises:
         PlacementSilent: It is not known.
-        _Another: It holds something else.
     """
-    leaves, context = requester.kept.providers, requester.context
+    leaves, context = of.kept.providers, of.context
     held = reader.read(uuid, context) if leaves else NOTHING
     beside = held.allocations.keys() - leaves
-    of_others = any(provider in requester.nodes for provider in beside)
+    of_others = any(provider in of.nodes for provider in beside)
     if not of_others:
         beside = {one for one in beside if reader.root_of(one, context) not in leaves}
         # These share something with hosts, or are hosts of another partition.
         of_others = any(COMPUTE & held.allocations[provider]["resources"].keys() for provider in beside)
-    if of_others or (beside and len(beside) == len(held.allocations)):
-        raise _Another(held)
-    return held
+    return held, not of_others and not (beside and len(beside) == len(held.allocations))
 
 
 def _write_of(
@@ -344,7 +352,7 @@ def unsent(outcome: Outcome, reason: str) -> Written:
     return Written(outcome, cause=reason, reason=reason)
 
 
-def _ended(
+def ended(
     written: Written,
     history: ClaimHistory,
     source: ConsumerAllocations = NOTHING,
@@ -361,13 +369,7 @@ def _ended(
         history.add(ClaimState.GIVEN_UP, KEPT_IS_REFUSED + cause, written.status, host)
     else:
         cause = "; ".join(filter(None, [cause, ANOTHER])) if changed else cause
-        history.add(end_of(outcome), cause, written.status)
+        another_host = ClaimState.NEXT_HOST if outcome in ANOTHER_HOST else ClaimState.GIVEN_UP
+        history.add(ClaimState.GRANTED if written.done else another_host, cause, written.status)
     reason = ANOTHER if changed else written.reason
     return replace(written, reason=reason, kept=source, final=final, events=tuple(history.events))
-
-
-def end_of(outcome: Outcome) -> ClaimState:
-    """Return the state in which a claim with this outcome ends."""
-    if outcome is Outcome.DONE:
-        return ClaimState.GRANTED
-    return ClaimState.NEXT_HOST if outcome in ANOTHER_HOST else ClaimState.GIVEN_UP

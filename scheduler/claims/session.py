@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 import math
 import time
 from typing import Any, Protocol
 
 from scheduler.claims.checks import Added, Check, Finding, look_after
-from scheduler.claims.claims import TOO_LATE, Claims, Requester, Results, end_of, unsent
+from scheduler.claims.claims import Claims, Pass, Results, Winners, all_win, ended, unsent
 from scheduler.claims.doubts import Answered
 from scheduler.errors import AgainstGroupPolicy
 from scheduler.placement.allocations import ConsumerAllocations
@@ -20,37 +20,12 @@ from scheduler.placement.writes import Written
 from scheduler.request.past import SOON
 from scheduler.request.scheduling_request import SchedulingRequest
 
-Winners = Callable[[Collection[str]], Mapping[str, str]]
-"""Compute node uuids -> why those may not be claimed that may not. It raises ``PlacementError``."""
-
-
-def all_win(_nodes: Collection[str]) -> Mapping[str, str]:
-    """Let every host be claimed: the query to Placement was sent after the request came."""
-    return {}
-
 
 class ReservedHosts(Protocol):
     """Where hosts are reserved for instances."""
 
     def remove(self, instances: Iterable[str]) -> int:
         """Release what is reserved for these instances; return how many had something."""
-
-
-@dataclass(frozen=True)
-class Pass:
-    """What the claims of one pass over hosts go by.
-
-    Attributes:
-        requester: The owner of the claims, and what is known of the compute nodes.
-        winners: Checks the chosen hosts before they are claimed.
-        capacity: Looks after what was granted. None: nothing does.
-        group: The same for members of a server group, also after a fence.
-    """
-
-    requester: Requester
-    winners: Winners = all_win
-    capacity: Check | None = None
-    group: Check | None = None
 
 
 class Session(AbstractContextManager):
@@ -87,8 +62,8 @@ class Session(AbstractContextManager):
         self.made: dict[str, ConsumerAllocations] = {}
         self.overtaken = self.released = False
         self._kept: dict[str, Resources] = {}  # what instances held before, and are left
-        self._unclear: set[str] = set()  # another run may have written what these hold
-        self._lost: set[str] = set()  # a write for these had no response
+        # Another run may have written what these hold, as it was found, or a write for them had no response.
+        self._unclear: set[str] = set()
         self._writes = 0
         self._closed_at = math.inf
         self._events: dict[str, list[ClaimEvent]] = {}
@@ -96,7 +71,7 @@ class Session(AbstractContextManager):
     def begin(self, table: Any, request: SchedulingRequest, winners: Winners = all_win) -> None:
         """Begin a pass over the hosts of a table; nothing of an earlier one is claimed any more."""
         self._pass = self._prepare(table, request, winners)
-        self._kept, self._unclear, self._lost, self._writes = {}, set(), set(), 0
+        self._kept, self._unclear, self._writes = {}, set(), 0
 
     # -- claims ----------------------------------------------------------------------------------------------
 
@@ -120,10 +95,10 @@ class Session(AbstractContextManager):
             PlacementUnavailable: Placement does not say where the members of a group are.
         """
         with self._timed():
-            results = self._unsent(candidates)
+            results = self._refused_before(candidates)
             if left := {uuid: one for uuid, one in candidates.items() if uuid not in results}:
                 try:
-                    results |= self._claims.claim(left, self._pass.requester, self._request.deadline)
+                    results |= self._claims.claim(left, self._pass, self._request.deadline)
                 except BaseException:
                     self._note_lost(left)  # nobody knows how far the claim came
                     raise
@@ -155,8 +130,7 @@ class Session(AbstractContextManager):
             PlacementUnavailable: Placement does not say whether it does.
         """
         with self._timed():
-            requester = self._pass.requester
-            results = self._claims.fence(self.made, requester, self._request.deadline)
+            results = self._claims.fence(self.made, self._pass, self._request.deadline)
             for uuid, one in results.items():
                 self._events.setdefault(uuid, []).extend(one.events)
                 if one.done:
@@ -171,7 +145,7 @@ class Session(AbstractContextManager):
 
     def _look_after_fence(self, check: Check) -> None:
         """Look after the group once more: the fence is a write, perhaps over what another run has claimed."""
-        kept = self._pass.requester.kept.providers
+        kept = self._pass.kept.providers
         added = {uuid: _rows(one, kept) for uuid, one in self.made.items()}
         for uuid, finding in self._look_after(check, added, is_first=True).items():
             raise AgainstGroupPolicy(uuid, finding.cause)
@@ -206,7 +180,7 @@ class Session(AbstractContextManager):
             # Its caller may have left before, as when the process was frozen: that is looked at later.
             self.doubt()
         rows = {uuid: one.allocations for uuid, one in self.made.items()}
-        host_of = self._pass.requester.host_of
+        host_of = self._pass.host_of
         self._claims.doubts.note_answered({uuid: Answered(host_of(one), one) for uuid, one in rows.items()})
 
     def doubt(self, instances: Collection[str] | None = None) -> None:
@@ -218,16 +192,15 @@ class Session(AbstractContextManager):
         Args:
             instances: None: all of the request.
         """
-        requester = self._pass.requester
         uuids = self.made if instances is None else instances
-        self._claims.doubts.note_unknown(uuids, requester.owner, requester.kept)
+        self._claims.doubts.note_unknown(uuids, self._pass.owner, self._pass.kept)
 
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         made, self.made = self.made, {}
         # Another run of the message wrote it, or may have. That one may be answered with it, without a
         # fence if it does not know that it is not the only one. What nova says later decides.
-        unclear = made.keys() & (self._unclear | self._lost)
+        unclear = made.keys() & self._unclear
         self.doubt(unclear)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})
         self._reservations.remove(self._request.instance_uuids)
@@ -239,28 +212,25 @@ class Session(AbstractContextManager):
                 listener.released(uuid, rows)
         self.released = self.released or bool(made)
         if made:
-            requester = self._pass.requester
-            changed = self._claims.release(made, self._kept, requester.kept, requester.context)
+            changed = self._claims.release(made, self._kept, self._pass.kept, self._pass.context)
             # After a lost write of this run it may have come from that one.
-            self.overtaken = self.overtaken or bool(changed - self._lost)
+            self.overtaken = self.overtaken or bool(changed - self._unclear)
 
     # -- results ---------------------------------------------------------------------------------------------
 
-    def _unsent(self, candidates: Mapping[str, AllocationCandidate]) -> Results:
-        """Return the results of the claims that must not be sent, by instance UUID."""
-        roots = {one.root for one in candidates.values()}
-        outcome, reasons = Outcome.UNSENT, dict.fromkeys(roots, TOO_LATE)
-        if self._clock() <= self._request.deadline:
-            try:
-                outcome, reasons = Outcome.REFUSED, dict(self._pass.winners(roots))
-            except PlacementError as error:
-                reasons = dict.fromkeys(roots, str(error))
-        results: Results = {}
-        for uuid, root in ((uuid, one.root) for uuid, one in candidates.items() if one.root in reasons):
-            history = ClaimHistory(uuid, self._pass.requester.host_name(root))
-            history.add(end_of(outcome), reasons[root])
-            results[uuid] = replace(unsent(outcome, reasons[root]), events=tuple(history.events))
-        return results
+    def _refused_before(self, candidates: Mapping[str, AllocationCandidate]) -> Results:
+        """Return the results of the claims whose hosts do not pass the check before, by instance UUID."""
+        of, roots = self._pass, {one.root for one in candidates.values()}
+        outcome = Outcome.REFUSED
+        try:
+            reasons = of.winners(roots)
+        except PlacementError as error:
+            outcome, reasons = Outcome.UNSENT, dict.fromkeys(roots, str(error))
+        return {
+            uuid: ended(unsent(outcome, reasons[one.root]), ClaimHistory(uuid, of.host_name(one.root)))
+            for uuid, one in candidates.items()
+            if one.root in reasons
+        }
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -272,9 +242,9 @@ class Session(AbstractContextManager):
 
     def _note_lost(self, lost: Iterable[str]) -> None:
         """Note instances whose writes had no response, and may come yet."""
-        uuids, requester = set(lost), self._pass.requester
-        self._lost |= uuids
-        self._claims.doubts.note_unknown(uuids, requester.owner, requester.kept)
+        uuids = set(lost)
+        self._unclear |= uuids
+        self.doubt(uuids)
 
     def _remember(self, results: Results, candidates: Mapping[str, AllocationCandidate]) -> None:
         tries = (event.attempt for result in results.values() for event in result.events)

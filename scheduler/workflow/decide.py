@@ -22,7 +22,8 @@ from typing import NamedTuple, Protocol
 
 from oslo_log import log as logging
 
-from scheduler.claims.session import Session, Winners, all_win
+from scheduler.claims.claims import Winners, all_win
+from scheduler.claims.session import Session
 from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.hosts.view import HostView

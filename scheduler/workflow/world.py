@@ -11,8 +11,8 @@ from oslo_config import cfg
 
 from scheduler import objects
 from scheduler.claims.checks import CapacityCheck, GroupCheck
-from scheduler.claims.claims import Claims, Requester, owner_of
-from scheduler.claims.session import NothingSent, Pass, Session, Winners
+from scheduler.claims.claims import Claims, Pass, Winners, owner_of
+from scheduler.claims.session import NothingSent, Session
 from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -141,7 +141,11 @@ class LiveWorld:
         read = partial(read_usage, self.placement, context=context)
         others = self.conf.berth.overlapping_claims
         return Pass(
-            Requester(owner_of(request), context, kept, table.row_of_uuid, host_name),
+            owner_of(request),
+            context,
+            kept,
+            table.row_of_uuid,
+            host_name,
             winners,
             CapacityCheck(FreeAmounts(table, self.hosts.pending), read, others),
             self._group_check(table, request),

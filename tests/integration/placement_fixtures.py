@@ -13,7 +13,7 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.session import Session
 import pytest
 
-from scheduler.claims.claims import Claims, Requester
+from scheduler.claims.claims import Claims, Pass
 from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
@@ -43,7 +43,7 @@ class Request(NamedTuple):
 
     uuid: str
     candidate: AllocationCandidate
-    requester: Requester
+    of: Pass
 
 
 class OneByOne(Claims):
@@ -54,7 +54,7 @@ class OneByOne(Claims):
         if isinstance(wanted, Request):
             return self.claim([wanted])[wanted.uuid]
         if isinstance(wanted, list):
-            return super().claim({one.uuid: one.candidate for one in wanted}, wanted[0].requester)
+            return super().claim({one.uuid: one.candidate for one in wanted}, wanted[0].of)
         return super().claim(wanted, *more)
 
     def release_result(self, instance, result):
@@ -169,4 +169,4 @@ def instance():
 
 def request_for(uuid, candidate, owner=OWNER, evacuating_from=()):
     """The claim of an instance."""
-    return Request(uuid, candidate, Requester(owner, kept=Kept(frozenset(evacuating_from))))
+    return Request(uuid, candidate, Pass(owner, kept=Kept(frozenset(evacuating_from))))

@@ -189,8 +189,8 @@ class FakePlacement:
         offer = self.offer if truncated else self.offer | self.beyond_limit
         return Candidates(offer, truncated=truncated, reason="" if offer else "nothing fits")
 
-    def claim(self, candidates, requester, deadline=None):
-        owner, kept = requester.owner, requester.kept.providers
+    def claim(self, candidates, of, deadline=None):
+        owner, kept = of.owner, of.kept.providers
         return {uuid: self._claim(Asked(uuid, one, owner, kept)) for uuid, one in candidates.items()}
 
     def _claim(self, request):
@@ -206,7 +206,7 @@ class FakePlacement:
     def answer(self, request):
         return self.answers.get(request.candidate.root, Written(Outcome.DONE))
 
-    def fence(self, held, requester, deadline):
+    def fence(self, held, of, deadline):
         self.fenced.append({uuid: one.allocations for uuid, one in held.items()})
         if self.refused_fences:
             return dict.fromkeys(held, self.refused_fences.pop(0))

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from scheduler.claims.claims import Requester
+from scheduler.claims.claims import Pass
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Write
 from tests.integration.placement_fixtures import OWNER, put, request_for
@@ -25,7 +25,7 @@ def requests_(claimer, candidates):
 def confirm(claimer, requests, then=lambda: None):
     held = claimer.read([request.uuid for request in requests])
     then()
-    return claimer.fence(held, Requester(OWNER))
+    return claimer.fence(held, Pass(OWNER))
 
 
 def generations(cloud, requests):

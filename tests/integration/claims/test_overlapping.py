@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from scheduler.claims.checks import CapacityCheck
-from scheduler.claims.claims import Requester, owner_of
-from scheduler.claims.session import Pass, Session
+from scheduler.claims.claims import Pass, owner_of
+from scheduler.claims.session import Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
@@ -47,7 +47,7 @@ class Scheduler:
         entries = {provider: {"resources": {"VCPU": 1}}}
         candidate = AllocationCandidate.of(provider, (provider,), entries, {"": [provider]})
         request = make_request(make_spec(project_id="project", user_id="user"), [instance])
-        of_pass = Pass(Requester(owner_of(request)), capacity=self.check)
+        of_pass = Pass(owner_of(request), capacity=self.check)
         claims = Session(self.claimer, PendingPlacements(), request, lambda *_: of_pass)
         claims.begin(None, request)
         with claims:

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from scheduler.claims.claims import Claims, Requester
+from scheduler.claims.claims import Claims, Pass
 from scheduler.claims.doubts import Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import ConsumerAllocations, Owner
@@ -75,8 +75,8 @@ def holding(*where, generation=1):
     return ConsumerAllocations(candidate(*where).allocations, generation, OWNER)
 
 
-def make_requester(evacuating_from=(), **fields):
-    return Requester(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
+def make_pass(evacuating_from=(), **fields):
+    return Pass(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
 
 
 def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
@@ -94,4 +94,4 @@ def writer_of(api, policy=PROMPT, timing=None):
 
 
 def claim(claimer, where=A, evacuating_from=(), uuid=UUID):
-    return claimer.claim({uuid: candidate(where)}, make_requester(evacuating_from))[uuid]
+    return claimer.claim({uuid: candidate(where)}, make_pass(evacuating_from))[uuid]

@@ -21,7 +21,7 @@ from tests.unit.claims.builders import (
     SleepClock,
     candidate,
     holding,
-    make_requester,
+    make_pass,
     writer_of,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
@@ -41,10 +41,10 @@ class World:
         self.clock = SleepClock()
         self.claims = Claims(writer_of(self.api, policy, self.clock.timing))
         named = {"nodes": {A, B, C}, "host_name": lambda _provider: "host 1"} | request
-        self.candidate, self.requester = candidate(where), make_requester(source, **named)
+        self.candidate, self.of = candidate(where), make_pass(source, **named)
 
     def run(self):
-        self.result = self.claims.claim({UUID: self.candidate}, self.requester, self.clock.now + 60.0)[UUID]
+        self.result = self.claims.claim({UUID: self.candidate}, self.of, self.clock.now + 60.0)[UUID]
         return self
 
     @property

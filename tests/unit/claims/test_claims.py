@@ -21,7 +21,7 @@ from tests.unit.claims.builders import (
     claimer_of,
     holding,
     make_claimer,
-    make_requester,
+    make_pass,
 )
 from tests.unit.claims.fake_consumers import FakeConsumers
 
@@ -31,7 +31,7 @@ def release(claimer, held, left=None):
 
 
 def fence(claimer, held, deadline=math.inf):
-    return claimer.fence(held, make_requester(), deadline)
+    return claimer.fence(held, make_pass(), deadline)
 
 
 def make_many(names="abc", batch_size=20):
@@ -52,20 +52,20 @@ def test_under_random_faults_what_is_claimed_is_released(writes, reads):
 
 def test_many_are_claimed_in_one_request():
     claimer, api, wanted = make_many()
-    assert all(one.done for one in claimer.claim(wanted, make_requester()).values())
+    assert all(one.done for one in claimer.claim(wanted, make_pass()).values())
     assert api.calls == ["post"]
 
 
 def test_more_than_a_batch_are_claimed_in_pieces():
     claimer, api, wanted = make_many(batch_size=2)
-    assert all(one.done for one in claimer.claim(wanted, make_requester()).values())
+    assert all(one.done for one in claimer.claim(wanted, make_pass()).values())
     assert api.calls == ["post", "put"]
 
 
 def test_after_one_that_is_hopeless_the_rest_is_not_tried():
     claimer, api, wanted = make_many(batch_size=1)
     api.write_faults = ["403"]
-    assert {one.outcome for one in claimer.claim(wanted, make_requester()).values()} == {Outcome.DENIED}
+    assert {one.outcome for one in claimer.claim(wanted, make_pass()).values()} == {Outcome.DENIED}
     assert api.calls == ["put"]
 
 
@@ -81,7 +81,7 @@ def test_after_the_stop_claims_are_refused_and_releases_are_made():
 
 def test_after_the_deadline_nothing_is_sent():
     claimer, api = make_claimer(timing=SleepClock().timing)
-    result = claimer.claim({UUID: candidate(A)}, make_requester(), deadline=-1.0)[UUID]
+    result = claimer.claim({UUID: candidate(A)}, make_pass(), deadline=-1.0)[UUID]
     assert (result.outcome, api.calls) == (Outcome.UNSENT, [])
 
 
@@ -90,7 +90,7 @@ def test_after_the_deadline_nothing_is_sent():
 
 def test_a_fence_gives_all_a_new_generation_in_one_request():
     claimer, api, wanted = make_many()
-    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_requester()).items()}
+    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_pass()).items()}
     api.calls.clear()
     results = fence(claimer, held)
     assert all(one.held == api.consumers[uuid] for uuid, one in results.items())
@@ -110,7 +110,7 @@ def test_after_a_fence_a_release_by_another_run_that_read_before_is_void():
 @pytest.mark.parametrize("fault", ["ok", "unanswered", "lost"])
 def test_of_a_fence_and_a_release_one_wins_for_all(fault):
     claimer, api, wanted = make_many()
-    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_requester()).items()}
+    held = {uuid: one.held for uuid, one in claimer.claim(wanted, make_pass()).items()}
     release(claimer_of(api), {"i-a": held["i-a"]})
     api.write_faults = [fault]
     results = fence(claimer, held)

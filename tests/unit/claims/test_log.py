@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from scheduler.claims.doubts import NOTHING_KEPT
-from tests.unit.claims.builders import candidate, make_claimer, make_requester
+from tests.unit.claims.builders import candidate, make_claimer, make_pass
 
 INSTANCE = "instance 1"
 
@@ -19,7 +19,7 @@ def log(caplog):
 
 def claim(faults=(), host="aaaa"):
     claimer, _ = make_claimer(write_faults=faults)
-    return claimer, claimer.claim({INSTANCE: candidate(host)}, make_requester())[INSTANCE]
+    return claimer, claimer.claim({INSTANCE: candidate(host)}, make_pass())[INSTANCE]
 
 
 def test_a_claim_and_its_release(log):

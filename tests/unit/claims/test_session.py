@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from scheduler.claims.checks import WITHIN, Finding
-from scheduler.claims.claims import Requester, owner_of
+from scheduler.claims.claims import Pass, owner_of
 from scheduler.claims.doubts import Doubts, Kept
-from scheduler.claims.session import Pass, Session
+from scheduler.claims.session import Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
@@ -70,8 +70,7 @@ class World:
         self.told = Told()
         self.claimer.listeners = (self.told,)
         self.reservations = PendingPlacements()
-        requester = Requester(owner_of(request), context, kept, {A, B}, {A: "host 1"}.get)
-        self.of_pass = Pass(requester)
+        self.of_pass = Pass(owner_of(request), context, kept, {A, B}, {A: "host 1"}.get)
         prepare = lambda *_: self.of_pass  # noqa: E731
         self.claims = Session(self.claimer, self.reservations, request, prepare, self.clock)
         self.claims.begin(None, request)
@@ -259,12 +258,12 @@ def test_a_claim_that_was_interrupted_is_looked_at_later():
 def test_the_claimer_is_told_owner_host_and_kept_nodes():
     asked = []
     world = World(ignored={B})
-    world.claimer.claim = lambda _wanted, requester, _deadline: asked.append(requester) or {}
+    world.claimer.claim = lambda _wanted, of, _deadline: asked.append(of) or {}
     with contextlib.suppress(KeyError):
         world.use("a")
-    (requester,) = asked
-    assert (requester.owner.project_id, requester.owner.user_id) == ("project", "caller")
-    assert (requester.host_name(A), requester.kept.providers) == ("host 1", {B})
+    (of,) = asked
+    assert (of.owner.project_id, of.owner.user_id) == ("project", "caller")
+    assert (of.host_name(A), of.kept.providers) == ("host 1", {B})
 
 
 def test_an_observer_learns_of_refusals_that_concern_one_host():

@@ -5,8 +5,8 @@ import functools
 from types import SimpleNamespace
 
 from scheduler import objects
-from scheduler.claims.claims import Claims, Requester, owner_of
-from scheduler.claims.session import Pass, Session
+from scheduler.claims.claims import Claims, Pass, owner_of
+from scheduler.claims.session import Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
@@ -96,11 +96,11 @@ class FakeClaimer:
     def __init__(self, claims):
         self.claims = claims
 
-    def claim(self, candidates, requester, deadline=None):
+    def claim(self, candidates, of, deadline=None):
         results = self.claims.claim(candidates)
         return {uuid: granted(results[uuid], one) for uuid, one in candidates.items()}
 
-    def fence(self, held, requester, deadline):
+    def fence(self, held, of, deadline):
         return {uuid: Written(Outcome.DONE, held=one) for uuid, one in held.items()}
 
     note_refusal = Claims.note_refusal
@@ -119,7 +119,7 @@ def granted(result, candidate):
 def session_of(claims, request, reservations=None):
     """What claims for a request by ``FakeClaims``; its pass is begun."""
     reservations = PendingPlacements() if reservations is None else reservations
-    of_pass = Pass(Requester(owner_of(request)))
+    of_pass = Pass(owner_of(request))
     session = Session(FakeClaimer(claims), reservations, request, lambda *_: of_pass)
     session.begin(None, request)
     return session
