@@ -322,7 +322,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(Recovery, "_release", _all_wait),
     ),
     "nothing is released before an error": ("placement", _wrap(Session, "_release", _constant(None))),
-    "one instance of several is released": ("placement", _wrap(Claims, "release", _first_only)),
+    "one instance of several is released": ("many and deleted", _wrap(Claims, "release", _first_only)),
     "a release removes what another run wrote": (
         "together",
         _wrap(Claims, "release", _whatever_generation),
@@ -385,7 +385,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _alias(Delivery, "requeue", "acknowledge"),
     ),
     "a reply that was not confirmed counts": (
-        "unconfirmed",
+        "patient",
         _wrap(Bus, "reply", _swallowing()),
     ),
     "a reply without a queue counts": (
@@ -429,5 +429,5 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "many and deleted",
         _wrap(Claims, "release", _forgetting),
     ),
-    "nothing is noted of a slow reply": ("frozen", lambda: setattr(claims_of_request, "SOON", 1e9)),
+    "nothing is noted of a slow reply": ("frozen and moved", lambda: setattr(claims_of_request, "SOON", 1e9)),
 }

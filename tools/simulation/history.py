@@ -398,7 +398,7 @@ class History:
             for call in callers.calls
             if call.message.is_poison or (call.message.runs and not call.message.runs[-1].alive)
             for instance in call.instances
-            if instance.source or instance.deleted or call.orphaned
+            if instance.source or instance.deleted or instance.host or call.orphaned
         }
         callers.note_possibly_told(self._broker.unconfirmed)
         instances = list(callers.instances.values())

@@ -29,6 +29,7 @@ OF_REQUESTS = {
     "overlaps",
     "full",
     "moves",
+    "patient",
 }
 
 # Events that do not last for a time.
@@ -169,6 +170,9 @@ PROFILES["full"] = {"guests": 4, "kill": 3, "kill master": 3, "delete": 1, "crow
 # The same for evacuations; and large requests whose users delete instances meanwhile. Nova buries neither.
 PROFILES["full and moved"] = {"guests": 4, "kill": 3, "full": 1, "moves": 1}
 PROFILES["many and deleted"] = {**PLACEMENT, "hang": 6, "many": 1, "delete": 16}
+PROFILES["frozen and moved"] = {**PROFILES["frozen"], "moves": 1}
+# Callers still wait when a reply is given up that the broker has not confirmed.
+PROFILES["patient"] = {**PLACEMENT, "unconfirmed": 12, "patient": 1}
 
 
 #: The policy of a server group, and how many of its members may share a host, by the number of the group.
@@ -301,7 +305,7 @@ def draw(seed: int, profile: str = "") -> Plan:
         limits = replace(limits, room=60, batch=2, long_timeout=min(limits.long_timeout, 60))
     events = tuple(_draw_events(chance, kinds, limits, jobs)) if limits.others else ()
     if limits.others:
-        events = (*_first_events(chance, kinds), *events)
+        events = (*_first_events(chance, kinds, jobs), *events)
     return Plan(f"{seed} {profile}", profile, limits, jobs, events)
 
 
@@ -332,6 +336,8 @@ def _adapted(limits: Limits, chance: random.Random, kinds: Mapping[str, int], *,
         limits = _crowd(chance, limits, alone=alone and chance.random() < 0.3)
     if "lost" in kinds:
         limits = replace(limits, room=chance.choice((1, 2, 4)))
+    if "patient" in kinds:
+        limits = replace(limits, response_timeout=180, long_timeout=max(limits.long_timeout, 300))
     return _with_processes(limits, chance, kinds)
 
 
@@ -349,13 +355,16 @@ def _with_processes(limits: Limits, chance: random.Random, kinds: Mapping[str, i
         limits = replace(limits, stream=chance.random() < 0.7, room=chance.choice((2, 6, 20)))
         limits = replace(limits, hosts=max(limits.hosts, chance.choice((2, 3, 4))))
     if "full" in kinds:
-        hosts = 2 if "moves" in kinds else 1
-        limits = replace(limits, workers=2, schedulers=1, hosts=hosts, room=chance.choice((1, 2)))
+        limits = replace(limits, workers=2, schedulers=1, hosts=1, room=chance.choice((1, 2)))
+        if "moves" in kinds:
+            limits = replace(limits, hosts=2, room=limits.room + 2)
         limits = replace(limits, placement_timeout=2)
     return limits
 
 
-def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Event, ...]:
+def _first_events(
+    chance: random.Random, kinds: Mapping[str, int], jobs: tuple[Job, ...]
+) -> tuple[Event, ...]:
     """Return what each history of a profile begins with."""
     if "together" in kinds:
         # Each delivery of the first seconds is lost, so that the next daemon runs the call too.
@@ -364,8 +373,20 @@ def _first_events(chance: random.Random, kinds: Mapping[str, int]) -> tuple[Even
         lost = {"rate": 1.0, "kinds": ["reset after"], "duration": 20.0, "of": "writes"}
         return (Event(0.0, "lost", lost),)
     if "full" in kinds:
-        return _full_events(chance)
+        return _moved_events(chance, jobs) if "moves" in kinds else _full_events(chance)
     return ()
+
+
+def _moved_events(chance: random.Random, jobs: tuple[Job, ...]) -> tuple[Event, ...]:
+    """Let the write of a move be under way when others take the room and its process is killed."""
+    job = next((each for each in jobs if each.evacuates), jobs[0])
+    begin = round(job.at + 0.2 * chance.random(), 3)
+    guests = {"host": (job.instances[0] + 1) % 2, "number": 4, "duration": round(30.0 * chance.random(), 3)}
+    return (
+        Event(job.at, "lost", {"rate": 1.0, "kinds": ["reset after"], "duration": 1.0, "of": "writes"}),
+        Event(begin, "guests", guests),
+        *(Event(round(begin + 0.2, 3), "kill", {"worker": number, "steps": 0}) for number in (0, 1)),
+    )
 
 
 def _full_events(chance: random.Random) -> tuple[Event, ...]:

@@ -42,16 +42,16 @@ def check_allocations(
         placement: What they hold.
         instances: What callers were told.
         amounts: What each gets.
-        forgotten: Names of instances that may keep a host of which no caller was told: the process that was
-            in doubt of them has ended, and nova does not bury them.
+        forgotten: Names of instances that may keep a host of which no caller was told, or whose rows may be
+            hidden: the process that was in doubt of them has ended, and nova does not bury them.
     """
     for instance in instances:
         held = placement.held(instance.uuid)
         if held not in _allowed(instance, amounts):
-            if instance.name in forgotten and _kind(instance, held) == "leak":
-                continue
-            yield Violation(_kind(instance, held), f"{instance.name} holds {_short(held)}, {_told(instance)}")
-        elif held and not placement.shown(instance.uuid):
+            kind = _kind(instance, held)
+            if kind != "leak" or instance.name not in forgotten:
+                yield Violation(kind, f"{instance.name} holds {_short(held)}, {_told(instance)}")
+        elif held and not placement.shown(instance.uuid) and instance.name not in forgotten:
             yield Violation("hidden", f"{instance.name} holds {_short(held)}, and Placement does not show it")
 
 
