@@ -24,10 +24,8 @@ another one is carried out, but for hiding what that one wrote (4.5); so the cal
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 import math
-import threading
 from typing import Any
 
-from cachetools import FIFOCache
 import orjson
 
 from scheduler.placement.allocations import NOTHING, AllocationReader, ConsumerAllocations, path_of
@@ -82,8 +80,6 @@ class AllocationWriter:
         self.policy, self.timing, self.written = policy, timing, written
         self.reader = AllocationReader(client, policy.reads_at_once)
         self.queue = WriteQueue(self._post, policy.queue_timeout)
-        self._empty: FIFOCache[str, int] = FIFOCache(policy.empty_consumers)
-        self._lock = threading.Lock()
 
     def write(
         self,
@@ -111,29 +107,9 @@ class AllocationWriter:
             By consumer UUID what became of its write.
         """
         parts = [writes] if all_or_none else [{uuid: write} for uuid, write in writes.items()]
-        exchange = _Exchange(self, [self._unit(part, refusal) for part in parts], until, refusal, context)
+        exchange = _Exchange(self, [Unit(part, refusal) for part in parts], until, refusal, context)
         done = exchange.run()
         return {uuid: done[uuid] for uuid in writes}
-
-    def _unit(self, writes: Mapping[str, Write], refusal: Refuses) -> Unit:
-        with self._lock:
-            generations = {
-                uuid: self._empty.get(uuid) if write.generation is None else write.generation
-                for uuid, write in writes.items()
-            }
-        return Unit(writes, generations, refusal)
-
-    def note_record(self, uuid: str, *, empty: bool) -> None:
-        """Note whether Placement has a record of a consumer without allocations.
-
-        A claim on a missing provider leaves one. The next claim for the consumer has to send generation 0: to
-        know that saves two requests.
-        """
-        with self._lock:
-            if empty:
-                self._empty[uuid] = 0
-            else:
-                self._empty.pop(uuid, None)
 
     def _post(self, units: Sequence[Unit], context: Any) -> Reply:
         """Send units in one request."""
@@ -166,7 +142,7 @@ class _Exchange:
         refusal: Refuses,
         context: Any,
     ) -> None:
-        self._reader, self._queue, self._note_record = writer.reader, writer.queue, writer.note_record
+        self._reader, self._queue = writer.reader, writer.queue
         self._policy, self._timing = writer.policy, writer.timing
         self._units = units
         self._until = until
@@ -374,7 +350,3 @@ class _Exchange:
             )
             for uuid in unit.writes
         }
-        for uuid, write in unit.writes.items():
-            empty = not done and write.generation is None and unit.generations[uuid] == 0
-            if done or empty:
-                self._note_record(uuid, empty=empty)

@@ -57,8 +57,6 @@ class WritePolicy:
             the usual time limit of web servers and proxies in front of Placement.
         reads_at_once: Consumers that are read at the same time. Placement serves a few requests at once, and
             others want some of them.
-        empty_consumers: Empty consumers that are remembered. A forgotten one costs its next write two
-            requests.
     """
 
     queue_timeout: float = 30.0
@@ -71,4 +69,3 @@ class WritePolicy:
     reads_after_timeout: tuple[float, ...] = (0.0, 1.0, 2.0, 4.0, 8.0)
     late_write_window: float = LATE_WRITE_WINDOW
     reads_at_once: int = 4
-    empty_consumers: int = 10_000

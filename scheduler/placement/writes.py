@@ -141,8 +141,8 @@ class Unit:
     """
 
     writes: Mapping[str, Write]
-    generations: dict[str, int | None]
     refusal: Refuses = refuse_nothing
+    generations: dict[str, int | None] = field(init=False)
     late_until: float = -math.inf
     reply: Reply | None = None
     error: PlacementSilent | None = None
@@ -152,6 +152,9 @@ class Unit:
     conflicts: int = 0
     written: Mapping[str, Written] | None = None
     cause: str = ""
+
+    def __post_init__(self) -> None:
+        self.generations = {uuid: write.generation for uuid, write in self.writes.items()}
 
     @property
     def is_new(self) -> bool:

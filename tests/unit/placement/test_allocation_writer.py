@@ -309,17 +309,9 @@ def test_under_random_faults_the_outcome_is_true(plan, faults, reads):
 # -- records of consumers that hold nothing (spec: placement-and-workflow 4.5) ---------------------------------------
 
 
-def test_a_record_that_a_missing_provider_left_is_remembered():
+def test_a_consumer_is_written_of_which_a_missing_provider_left_a_record():
     world = World()
     assert world.write(GONE).outcome is Outcome.GONE
-    assert world.write(A).outcome is DONE
-    assert world.api.calls == ["put", "put"]
-
-
-def test_a_remembered_record_that_disappeared_costs_one_conflict():
-    world = World()
-    world.write(GONE)
-    world.api.consumers.clear()
     assert world.write(A).outcome is DONE
 
 

@@ -31,7 +31,7 @@ def unit(places):
         uuid: Write({provider: {"resources": {"VCPU": 1}}}, Owner("project", "user"))
         for uuid, provider in places.items()
     }
-    return Unit(writes, dict.fromkeys(writes))
+    return Unit(writes)
 
 
 def make(client, queue_timeout=30.0, clock=Clock(0.0), **more):  # noqa: B008 - it does not move
