@@ -1,5 +1,8 @@
 """Near or far from other instances, from a network address, or from the other members of a server group.
 
+Members may have to be apart in their failure domains too. Name, hint and metadata key of that rule are those
+of the filter that the project nova-scheduler-filters publishes.
+
 spec: filters-and-weighers 2.7-2.10
 """
 
@@ -8,14 +11,17 @@ import ipaddress
 
 import netaddr
 import numpy as np
+from oslo_utils import strutils
 
 from scheduler.errors import faults_of_request
 from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
+from scheduler.hosts.failure_domains import apart_from
 from scheduler.hosts.host_state import HostState, instances_held
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
 INSTANCES = frozenset({"instances"})
+OTHER_DOMAIN = "different_failure_domain"
 
 
 class _InstancesOfHint(HostFilter):
@@ -164,3 +170,40 @@ class GroupAffinityFilter(ServerGroupAffinityFilter):
     """The old name of ``ServerGroupAffinityFilter``."""
 
     removed_from_nova = True
+
+
+class FailureDomainFilter(HostFilter):
+    """Hint or extra spec ``different_failure_domain``: each member of a server group in a domain of its own.
+
+    The hint counts if both are there. ``[berth] failure_domain_key`` is the key of aggregate metadata that
+    names the domain of a host; hosts without one are rejected. Where the instance itself is does not matter,
+    so it may be resized within its domain. Members on hosts without a domain are in no one's way.
+    """
+
+    of_berth = True
+    local = False
+    needs = INSTANCES
+
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        group = request.server_group
+        if group is None or not _wants_other_domains(request):
+            return None
+        members, key = tuple(dict.fromkeys(group.members)), self.conf.berth.failure_domain_key
+
+        def passes(hosts: HostView) -> np.ndarray:
+            others = [uuid for uuid in members if uuid != request.progress.instance_uuid]
+            return apart_from(hosts, key, others)
+
+        def reason(host: HostState) -> str:
+            domains = sorted({one.metadata[key] for one in host.aggregates if key in one.metadata})
+            if not domains:
+                return f"host is in no aggregate with {key}"
+            return f"members of group {group.text} in {key} {', '.join(domains)}"
+
+        return JudgeOf(passes, reason, members)
+
+
+def _wants_other_domains(request: SchedulingRequest) -> bool:
+    wanted = request.hint(OTHER_DOMAIN)
+    stored = request.extra_specs.get(f"berth:{OTHER_DOMAIN}")
+    return strutils.bool_from_string(stored if wanted is None else wanted)

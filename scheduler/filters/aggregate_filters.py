@@ -10,6 +10,7 @@ from collections.abc import Callable
 from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.filters.extra_specs_ops import Requirement
 from scheduler.hosts.aggregates import AVAILABILITY_ZONE, AggregateSet
+from scheduler.hosts.host_state import aggregate_set
 from scheduler.request.scheduling_request import SchedulingRequest
 
 SCOPE = "aggregate_instance_extra_specs"
@@ -21,7 +22,7 @@ def by_aggregates(objection: Callable[[AggregateSet], str]) -> Judge:
     """Return a judge by the reason against hosts in a set of aggregates; "" for none."""
     return JudgeOf(
         lambda hosts: hosts.coded("aggregates").spread(lambda aggregates: not objection(aggregates)),
-        lambda host: objection(host.aggregate_set),
+        lambda host: objection(aggregate_set(host)),
     )
 
 

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.filters.base import HostFilter, Judge, JudgeOf
-from scheduler.hosts.host_state import HostState
+from scheduler.hosts.host_state import HostState, aggregate_set
 from scheduler.hosts.view import HostView
 from scheduler.logs import RateLimitedLogger
 from scheduler.objects import RequestSpec
@@ -47,7 +47,7 @@ class AllocationRatio:
 
     def of(self, host: HostState) -> float:
         own = getattr(host, self.column)
-        return host.aggregate_set.smallest(self.column, float, own) if self.by_aggregate else own
+        return aggregate_set(host).smallest(self.column, float, own) if self.by_aggregate else own
 
 
 class _Amount(NamedTuple):

@@ -1,12 +1,17 @@
-"""Not too much on a host at a time: I/O operations (spec: filters-and-weighers 2.15), instances (2.16).
+"""What hosts report of themselves, in numbers.
 
-Both counts are compared with an option, or with what the host's aggregates have under the name of the option.
+Not too much on a host at a time: I/O operations (spec: filters-and-weighers 2.15), instances (2.16). Both
+counts are compared with an option, or with what the host's aggregates have under the name of the option. And
+the metrics that weighing needs (2.18).
 """
 
 import numpy as np
+from oslo_config import cfg
 
+from scheduler.conf.option_pairs import parse_options
 from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.aggregates import AggregateSet
+from scheduler.hosts.host_state import HostState, aggregate_set
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -39,7 +44,7 @@ class CountFilter(HostFilter):
 
         return JudgeOf(
             passes,
-            lambda host: f"{getattr(host, self.column)} {self.noun}, limit {limit(host.aggregate_set)}",
+            lambda host: f"{getattr(host, self.column)} {self.noun}, limit {limit(aggregate_set(host))}",
         )
 
 
@@ -71,3 +76,31 @@ class AggregateNumInstancesFilter(NumInstancesFilter):
     """The same; aggregate metadata ``max_instances_per_host`` has precedence."""
 
     by_aggregate = True
+
+
+class MetricsFilter(HostFilter):
+    """Every metric named in ``[metrics] weight_setting`` is reported, whatever its ratio (0 included).
+
+    The option is read when the filter is made.
+    """
+
+    nova_modules = ("metrics_filter",)
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
+        self.required = frozenset(name for name, _ in settings)
+
+    def prepare(self, request: SchedulingRequest) -> Judge | None:
+        if not self.required:
+            return None
+        return JudgeOf(
+            lambda hosts: hosts.coded("metrics").spread(
+                lambda metrics: self.required <= {metric.name for metric in metrics.value}
+            ),
+            self._reason,
+        )
+
+    def _reason(self, host: HostState) -> str:
+        missing = self.required.difference(metric.name for metric in host.metrics)
+        return f"metrics not reported: {', '.join(sorted(missing))}"

@@ -134,12 +134,6 @@ class HostState:
         """Copies, as for ``stats``."""
         return [AggregateOfHost(known) for known in self._value("aggregates")]
 
-    @property
-    def aggregate_set(self) -> AggregateSet:
-        """The same as one value that hosts share, for rules of ours."""
-        found: AggregateSet = self._value("aggregates")
-        return found
-
     @_Value
     def updated(self) -> datetime | None:
         return self._row.updated and self._row.updated.replace(tzinfo=UTC)

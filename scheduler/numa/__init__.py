@@ -5,6 +5,6 @@
 - cell: one guest cell on one host cell, with CPU pinning
 - search: all guest cells on all host cells, within a bounded number of steps
 - fit: a search and its result; Fitter caches results; the candidates that NUMATopologyFilter keeps
-- usage: charging a fitted guest to its host, and removing it
+- usage: charging a fitted guest to its host
 - reasons: why a guest does not fit, in words
 """

@@ -13,7 +13,7 @@ from scheduler.pci.wire import field
 
 
 class PinConflict(BerthError):
-    """CPUs to which a guest is pinned are not free when it is added, or not in use when it is removed."""
+    """CPUs to which a guest is pinned are not free."""
 
 
 @dataclass(frozen=True)

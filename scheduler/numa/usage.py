@@ -1,7 +1,7 @@
 """What an instance uses of a host: NUMA cells and PCI devices (spec: numa-and-pci 3.12, 6.2).
 
-``consume`` and ``release`` account a fitted guest on a host's topology. ``consume_instance`` accounts an
-instance on its selected host for the rest of the request.
+``consume`` accounts a fitted guest on a host's topology. ``consume_instance`` accounts an instance on its
+selected host for the rest of the request.
 """
 
 from dataclasses import dataclass, replace
@@ -22,64 +22,41 @@ def consume(host: HostTopology, fitted: GuestTopology) -> HostTopology:
     Raises:
         PinConflict: CPUs to which the guest is pinned are not free.
     """
-    return _account(host, fitted, 1)
-
-
-def release(host: HostTopology, fitted: GuestTopology) -> HostTopology:
-    """Return the host without the guest; the inverse of ``consume``.
-
-    Raises:
-        PinConflict: CPUs to which the guest is pinned are not in use.
-    """
-    return _account(host, fitted, -1)
-
-
-def _account(host: HostTopology, fitted: GuestTopology, sign: int) -> HostTopology:
-    cells = []
-    for cell in host.cells:
-        changed = cell
-        for guest in fitted.cells:
-            if guest.id == cell.id:
-                changed = _account_cell(changed, guest, sign)
-        cells.append(_floored(changed) if changed is not cell else cell)
+    guests = {guest.id: guest for guest in fitted.cells}
+    cells = (_charged(cell, guests[cell.id]) if cell.id in guests else cell for cell in host.cells)
     return replace(host, cells=tuple(cells))
 
 
-def _account_cell(cell: HostCell, guest: GuestCell, sign: int) -> HostCell:
+def _charged(cell: HostCell, guest: GuestCell) -> HostCell:
     return replace(
         cell,
-        cpu_usage=cell.cpu_usage + sign * len(guest.cpuset),
-        memory_usage=cell.memory_usage + sign * guest.memory,
-        pages=_account_pages(cell, guest, sign),
-        pinned=_account_pins(cell, guest, sign) if guest.has_pinned else cell.pinned,
+        cpu_usage=max(0, cell.cpu_usage + len(guest.cpuset)),
+        memory_usage=max(0, cell.memory_usage + guest.memory),
+        pages=_pages_with(cell, guest),
+        pinned=_pinned_with(cell, guest) if guest.has_pinned else cell.pinned,
     )
 
 
-def _floored(cell: HostCell) -> HostCell:
-    return replace(cell, cpu_usage=max(0, cell.cpu_usage), memory_usage=max(0, cell.memory_usage))
-
-
-def _account_pages(cell: HostCell, guest: GuestCell, sign: int) -> tuple[PagePool, ...]:
-    """Return the pages with the guest accounted; without page size it uses the smallest pages, if any."""
+def _pages_with(cell: HostCell, guest: GuestCell) -> tuple[PagePool, ...]:
+    """Return the pages with the guest on them; without page size it uses the smallest pages, if any."""
     size = guest.pagesize or (cell.smallest_pages.size if cell.smallest_pages else None)
     return tuple(
-        replace(pool, used=max(0, pool.used + sign * (guest.memory * 1024 // size)))
+        replace(pool, used=max(0, pool.used + guest.memory * 1024 // size))
         if size and pool.size == size
         else pool
         for pool in cell.pages
     )
 
 
-def _account_pins(cell: HostCell, guest: GuestCell, sign: int) -> frozenset[int]:
+def _pinned_with(cell: HostCell, guest: GuestCell) -> frozenset[int]:
     cpus = frozenset(cpu for _, cpu in guest.pins or ()) | (guest.reserved or frozenset())
     if guest.thread_policy == ISOLATE:
         # nova puts whole cores in place of the CPUs. CPUs of no core of this cell (stale pins) drop out.
         cpus = frozenset[int]().union(*(core for core in cell.siblings if core & cpus))
-    available = cell.free if sign > 0 else cell.pinned
-    if not cpus <= available:
-        wrong = ", ".join(map(str, sorted(cpus - available)))
-        raise PinConflict(f"CPUs {wrong} of NUMA cell {cell.id} are not {'free' if sign > 0 else 'in use'}")
-    return cell.pinned | cpus if sign > 0 else cell.pinned - cpus
+    if not cpus <= cell.free:
+        wrong = ", ".join(map(str, sorted(cpus - cell.free)))
+        raise PinConflict(f"CPUs {wrong} of NUMA cell {cell.id} are not free")
+    return cell.pinned | cpus
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ These are the requested destination with its cell, and the request groups for Pl
 """
 
 import contextlib
+from operator import attrgetter
 from typing import Any
 
 import os_resource_classes
@@ -190,44 +191,17 @@ class RequestSpec(base.WireObject):
             base.DATA: data | {"requested_destination": destination | {base.DATA: target}},
         }
 
-    @property
-    def vcpus(self):
-        return self.flavor.vcpus
+    # Of one instance: memory and swap in MiB, disks in GiB.
+    vcpus = property(attrgetter("flavor.vcpus"))
+    memory_mb = property(attrgetter("flavor.memory_mb"))
+    root_gb = property(attrgetter("flavor.root_gb"))
+    ephemeral_gb = property(attrgetter("flavor.ephemeral_gb"))
+    swap = property(attrgetter("flavor.swap"))
 
-    @property
-    def memory_mb(self):
-        """Memory of one instance in MiB."""
-        return self.flavor.memory_mb
-
-    @property
-    def root_gb(self):
-        """Root disk of one instance in GiB."""
-        return self.flavor.root_gb
-
-    @property
-    def ephemeral_gb(self):
-        """Ephemeral disk of one instance in GiB."""
-        return self.flavor.ephemeral_gb
-
-    @property
-    def swap(self):
-        """Swap disk of one instance in MiB."""
-        return self.flavor.swap
-
-    @property
-    def root_required(self):
-        """Traits that the root provider must have."""
-        return self.request_level_params.root_required
-
-    @property
-    def root_forbidden(self):
-        """Traits that the root provider must not have."""
-        return self.request_level_params.root_forbidden
-
-    @property
-    def same_subtree(self):
-        """Lists of group suffixes whose providers must be in one subtree."""
-        return self.request_level_params.same_subtree
+    # Traits that the root provider must have or not, and lists of group suffixes for one subtree each.
+    root_required = property(attrgetter("request_level_params.root_required"))
+    root_forbidden = property(attrgetter("request_level_params.root_forbidden"))
+    same_subtree = property(attrgetter("request_level_params.same_subtree"))
 
     @property
     def is_rebuild(self):

@@ -10,7 +10,6 @@ from typing import Any
 
 from keystoneauth1 import adapter, exceptions, loading, service_token, token_endpoint
 from keystoneauth1.access.service_catalog import ServiceCatalogV2
-from keystoneauth1.plugin import BaseAuthPlugin
 from oslo_log import log as logging
 
 from scheduler import errors
@@ -85,7 +84,7 @@ class NeutronNetwork:
             NetworkError: Anything else.
         """
         try:
-            body = self._get(self._adapter_of_user(context), f"/ports/{port_id}")
+            body = self._get(self._adapter(context, own=False), f"/ports/{port_id}")
         except exceptions.NotFound as error:
             raise errors.PortNotFound(port_id) from error
         except exceptions.ClientException as error:
@@ -100,7 +99,7 @@ class NeutronNetwork:
         """
         params = {"network_id": network_id, "fields": "segment_id"}
         try:
-            body = self._get(self._own_adapter(context), "/subnets", params)
+            body = self._get(self._adapter(context, own=True), "/subnets", params)
         except exceptions.ClientException as error:
             raise self._as_network_error(f"subnets of network {network_id}", error) from error
         subnets = _member(body, "subnets", list)
@@ -113,7 +112,9 @@ class NeutronNetwork:
             NetworkError: Neutron did not respond, or with an error.
         """
         try:
-            body = self._get(self._own_adapter(context), f"/subnets/{subnet_id}", {"fields": "segment_id"})
+            body = self._get(
+                self._adapter(context, own=True), f"/subnets/{subnet_id}", {"fields": "segment_id"}
+            )
         except exceptions.ClientException as error:
             raise self._as_network_error(f"subnet {subnet_id}", error) from error
         return _member(body, "subnet", Mapping).get("segment_id")
@@ -140,23 +141,26 @@ class NeutronNetwork:
         except CircuitOpen as error:
             raise exceptions.ConnectFailure(str(error)) from None
 
-    def _own_adapter(self, context) -> adapter.Adapter:
-        if self._session.auth is None:
-            return self._adapter_of_user(context)
-        return self._adapter(context, self._session.auth, self._endpoint_options)
-
-    def _adapter_of_user(self, context) -> adapter.Adapter:
+    def _adapter(self, context, *, own: bool) -> adapter.Adapter:
+        """Return an adapter with the scheduler's own rights, if it has any, or with those of the user."""
         token = getattr(context, "auth_token", None)
-        if not token:
-            return self._adapter_without_token(context)
-        endpoint = self._endpoint_options.get("endpoint_override") or self._endpoint_for(context)
-        auth = self._with_service_token(token_endpoint.Token(endpoint, token))
-        return self._adapter(context, auth, {"endpoint_override": endpoint})
-
-    def _with_service_token(self, auth: BaseAuthPlugin) -> BaseAuthPlugin:
-        if self._service_auth is None:
-            return auth
-        return service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
+        # Requests of nova itself (an evacuation, for example) have no user's token, but are admin's.
+        if self._session.auth is not None and (own or (not token and getattr(context, "is_admin", False))):
+            auth, options = self._session.auth, self._endpoint_options
+        elif token:
+            endpoint = self._endpoint_options.get("endpoint_override") or self._endpoint_for(context)
+            auth, options = token_endpoint.Token(endpoint, token), {"endpoint_override": endpoint}
+            if self._service_auth is not None:
+                auth = service_token.ServiceTokenAuthWrapper(user_auth=auth, service_auth=self._service_auth)
+        else:
+            raise errors.NetworkUnauthorized("The request has no token for Neutron")
+        return adapter.Adapter(
+            self._session,
+            auth=auth,
+            global_request_id=getattr(context, "global_id", None),
+            user_agent="berth-scheduler",
+            **options,
+        )
 
     def _as_network_error(self, what: str, error: exceptions.ClientException) -> errors.NetworkError:
         self._warnings.warning(type(error).__name__, "Reading %s from Neutron failed: %s", what, error)
@@ -165,12 +169,6 @@ class NeutronNetwork:
         if isinstance(error, exceptions.Forbidden):
             return errors.NetworkForbidden(f"Neutron forbids to read {what}")
         return errors.NetworkError(f"Reading {what} from Neutron failed: {error}")
-
-    def _adapter_without_token(self, context) -> adapter.Adapter:
-        # Requests of nova itself (an evacuation, for example) have no user's token, but are admin's.
-        if self._session.auth is None or not getattr(context, "is_admin", False):
-            raise errors.NetworkUnauthorized("The request has no token for Neutron")
-        return self._adapter(context, self._session.auth, self._endpoint_options)
 
     def _endpoint_for(self, context) -> str:
         options = {
@@ -183,15 +181,6 @@ class NeutronNetwork:
         if endpoint is None:
             raise errors.NetworkError("Neither the request's catalog nor the scheduler's names Neutron")
         return endpoint
-
-    def _adapter(self, context, auth, endpoint_options: Mapping[str, Any]) -> adapter.Adapter:
-        return adapter.Adapter(
-            self._session,
-            auth=auth,
-            global_request_id=getattr(context, "global_id", None),
-            user_agent="berth-scheduler",
-            **endpoint_options,
-        )
 
 
 def _base_url(client: adapter.Adapter) -> str:

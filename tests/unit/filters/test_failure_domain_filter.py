@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.filters.failure_domain_filter import FailureDomainFilter
+from scheduler.filters.affinity_filter import FailureDomainFilter
 from tests.builders import Instances, make_host, make_view
 from tests.support.options import make_conf
 from tests.unit.filters.asking import make_request, prepared

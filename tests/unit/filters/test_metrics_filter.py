@@ -1,6 +1,6 @@
 """MetricsFilter (spec: filters-and-weighers 2.18); its verdicts are compared with nova's in tests/recorded."""
 
-from scheduler.filters.metrics_filter import MetricsFilter
+from scheduler.filters.count_filters import MetricsFilter
 from tests.builders import make_host
 from tests.unit.filters.asking import make_conf, make_request, why
 

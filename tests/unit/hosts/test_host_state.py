@@ -39,9 +39,7 @@ def test_public_attributes():
     attributes = {
         name for name, value in vars(HostState).items() if name[0] != "_" and hasattr(value, "__get__")
     }
-    assert attributes - {"update", "consume_from_request"} == ATTRIBUTES | {
-        "aggregate_set"
-    }  # the last one for rules of Berth
+    assert attributes - {"update", "consume_from_request"} == ATTRIBUTES
 
 
 @pytest.mark.parametrize(

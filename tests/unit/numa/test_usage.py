@@ -5,12 +5,12 @@ import pytest
 
 from scheduler.numa.fit import fit
 from scheduler.numa.topology import PinConflict
-from scheduler.numa.usage import consume, release
+from scheduler.numa.usage import consume
 from tests.unit.numa.shapes import guest, guests, host, host_cell, hosts, limits, pinned
 
 
 @given(hosts(), guests(), limits())
-def test_release_undoes_consume(topology, wanted, bounds):
+def test_a_guest_is_charged_to_its_own_cells(topology, wanted, bounds):
     found = fit(topology, wanted, bounds)
     if not found:
         return
@@ -18,7 +18,12 @@ def test_release_undoes_consume(topology, wanted, bounds):
         charged = consume(topology, found.fitted)
     except PinConflict:
         return
-    assert release(charged, found.fitted) == topology
+    taken = {cell.id: cell for cell in found.fitted.cells}
+    for before, after in zip(topology.cells, charged.cells, strict=True):
+        cell = taken.get(before.id)
+        assert after.cpu_usage - before.cpu_usage == (len(cell.cpuset) if cell else 0)
+        assert after.memory_usage - before.memory_usage == (cell.memory if cell else 0)
+        assert cell or after == before
 
 
 @given(hosts(), guests(alike=True))
@@ -61,11 +66,8 @@ def test_pins_of_another_host_cell_are_refused_without_isolate():
         consume(host(host_cell(0)), stale)
 
 
-def test_cpus_in_use_are_not_consumed_and_free_cpus_not_released():
+def test_cpus_in_use_are_not_consumed():
     topology = host(host_cell(0))
     fitted = fit(topology, guest(pinned())).fitted
-    charged = consume(topology, fitted)
     with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not free"):
-        consume(charged, fitted)
-    with pytest.raises(PinConflict, match="CPUs 0, 1 of NUMA cell 0 are not in use"):
-        release(topology, fitted)
+        consume(consume(topology, fitted), fitted)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scheduler import objects
+from scheduler.filters.affinity_filter import FailureDomainFilter
 from scheduler.filters.builtin import added as added_filters
 from scheduler.filters.chain import FilterChain
-from scheduler.filters.failure_domain_filter import FailureDomainFilter
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.ranking import rank
