@@ -3,7 +3,7 @@
 ``changed`` always holds the rows that are other objects than in the table before; None stands for all rows.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter, is_not
 from typing import Any
@@ -24,8 +24,6 @@ CODED = ("cpu_info", "supported_instances", "stats", "metrics", "numa_topology",
 TEXTS = {"cell": "cell_uuid", "hypervisor_type": "hypervisor_type", "host_ip": "host_ip"}
 
 Numbers = dict[str, np.ndarray]
-
-Kept = Callable[[HostRow], float | None]
 
 
 def differing(new: Sequence[Any], old: Sequence[Any]) -> TableRows | None:
@@ -60,26 +58,8 @@ def service_numbers(services: Sequence[ServiceRow], old: Numbers, changed: Table
     return {name: _updated(values, values.dtype, old.get(name), changed) for name, values in fresh.items()}
 
 
-def failed_at(rows: Sequence[HostRow], rows_to_read: Iterable[int], kept: Kept) -> dict[int, float]:
-    """Return when builds failed last, as far as it was seen, for those of the rows that have failed builds.
-
-    Args:
-        rows_to_read: Which rows to look at.
-        kept: Returns what is known of a row whose number of failed builds is as it was; None: nothing.
-
-    Returns:
-        Seconds since the epoch, by row: the stamp with which the compute reported another number.
-    """
-    found = {}
-    for number in rows_to_read:
-        row = rows[number]
-        if row.failed_builds:
-            known = kept(row)
-            found[number] = _epoch(row.updated) if known is None else known
-    return found
-
-
-def _epoch(moment: datetime | None) -> float:
+def epoch(moment: datetime | None) -> float:
+    """Return a naive time in UTC as seconds since the epoch, 0 without one."""
     return moment.replace(tzinfo=UTC).timestamp() if moment else 0.0
 
 

@@ -92,14 +92,11 @@ class HostTable:
         self._set_indexes(previous, changed_rows)
 
     def _failed_at(self, previous: "HostTable | None", changed: TableRows | None) -> np.ndarray:
-        """Return since when the present number of failed builds is known of each host that has any."""
+        """Return when builds failed last, as far as it was seen, of each host that has failed builds.
 
-        def kept(row: HostRow) -> float | None:
-            at = None if previous is None else previous.row_of_uuid.get(row.uuid)
-            if previous is None or at is None or previous.rows[at].failed_builds != row.failed_builds:
-                return None
-            return float(previous.numbers["failed_at"][at])
-
+        Returns:
+            Seconds since the epoch: the stamp with which the compute reported another number; 0 without any.
+        """
         if previous is None or changed is None:
             column, rows = np.zeros(len(self.rows)), range(len(self.rows))
         elif not len(changed):
@@ -107,8 +104,14 @@ class HostTable:
         else:
             column, rows = previous.numbers["failed_at"].copy(), changed.tolist()
             column[changed] = 0.0
-        for row, seconds in columns.failed_at(self.rows, rows, kept).items():
-            column[row] = seconds
+        for number in rows:
+            row = self.rows[number]
+            if row.failed_builds:
+                at = None if previous is None else previous.row_of_uuid.get(row.uuid)
+                if previous is None or at is None or previous.rows[at].failed_builds != row.failed_builds:
+                    column[number] = columns.epoch(row.updated)
+                else:
+                    column[number] = previous.numbers["failed_at"][at]
         return column
 
     def _set_indexes(self, previous: "HostTable | None", changed: TableRows | None) -> None:

@@ -2,14 +2,10 @@
 
 from collections.abc import Mapping
 
-from oslo_log import log as logging
-
 from scheduler import errors
 from scheduler.request import resource_request
 from scheduler.request.prefilters.base import PrefilterServices, forbid_aggregates, require_any_aggregate
 from scheduler.request.reading import read
-
-LOG = logging.getLogger(f"nova.{__name__}")
 
 _TENANT_KEY = "filter_tenant_id"
 _ZONE_KEY = "availability_zone"

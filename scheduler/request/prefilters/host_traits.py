@@ -4,15 +4,12 @@ They depend on the image, the flavor's devices and secrets, and the state and ow
 """
 
 import os_traits
-from oslo_log import log as logging
 
 from scheduler import errors
 from scheduler.request.features import vtpm_of
 from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.request.prefilters.base import PrefilterServices, forbid_root, require_root
 from scheduler.request.reading import read
-
-LOG = logging.getLogger(f"nova.{__name__}")
 
 # In the order in which they are tried: the first one without a trait is the one that the log names.
 _PREFIXES = {

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-from oslo_log import log as logging
 from oslo_utils.strutils import bool_from_string
 
 from scheduler import errors
@@ -13,8 +12,6 @@ from scheduler.request.prefilters.base import (
     require_root,
 )
 from scheduler.request.reading import read
-
-LOG = logging.getLogger(f"nova.{__name__}")
 
 
 def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
