@@ -5,6 +5,7 @@ interval. ``OneLineRecord`` bounds and cleans what users send.
 """
 
 from collections.abc import Callable, Hashable
+from functools import partialmethod
 import logging
 import re
 import threading
@@ -117,22 +118,11 @@ class RateLimitedLogger:
         # Of each kind: when its next line is due, and how many were suppressed since the last one.
         self._kinds: LRUCache[Hashable, tuple[float, int]] = LRUCache(max_kinds)
 
-    def warning(self, kind: Hashable, message: str, *arguments: object) -> None:
-        """Log a warning, or debug output if a line of this kind was logged within the interval.
+    def _write(self, level: int, kind: Hashable, message: str, *arguments: object) -> None:
+        """Log a line, or debug output if a line of this kind was logged within the interval.
 
         A line says how many of its kind were suppressed before it.
         """
-        self._write(logging.WARNING, kind, message, *arguments)
-
-    def info(self, kind: Hashable, message: str, *arguments: object) -> None:
-        """Log information, as ``warning`` does."""
-        self._write(logging.INFO, kind, message, *arguments)
-
-    def error(self, kind: Hashable, message: str, *arguments: object) -> None:
-        """Log an error, as ``warning`` does."""
-        self._write(logging.ERROR, kind, message, *arguments)
-
-    def _write(self, level: int, kind: Hashable, message: str, *arguments: object) -> None:
         suppressed = self.admit(kind)
         if suppressed is None:
             self._log.debug(message, *arguments)
@@ -140,6 +130,10 @@ class RateLimitedLogger:
             self._log.log(level, f"{message} (and {suppressed} more like this)", *arguments)
         else:
             self._log.log(level, message, *arguments)
+
+    warning = partialmethod(_write, logging.WARNING)
+    info = partialmethod(_write, logging.INFO)
+    error = partialmethod(_write, logging.ERROR)
 
     def admit(self, kind: Hashable) -> int | None:
         """Decide whether a line of this kind is due, for a caller that logs it itself.

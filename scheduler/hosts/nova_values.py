@@ -97,33 +97,22 @@ class PciStats:
         """Return whether a pool is of devices that another machine manages."""
         return any(bool_from_string(pool.get("remote_managed")) for pool in self.pools)
 
-    def support_requests(
-        self,
-        requests: Sequence[Any],
-        provider_mapping: Mapping[str, list[str]] | None = None,
-        numa_cells: Iterable[Any] | None = None,
-    ) -> bool:
-        """Return whether the devices can serve all requests together.
+    def support_requests(self, *args: Any, **kwargs: Any) -> bool:
+        """Return whether the devices can serve all requests together; arguments as of ``apply_requests``."""
+        return self._applied(*args, **kwargs).complete
+
+    def apply_requests(self, *args: Any, **kwargs: Any) -> None:
+        """Take the devices for some requests out of these pools; the host keeps its own.
 
         Args:
             requests: Objects with the fields of InstancePCIRequest.
             provider_mapping: Providers by request group, as an allocation candidate has them.
             numa_cells: The guest's cells, with the ids of host cells.
-        """
-        return self._applied(requests, provider_mapping, numa_cells).complete
-
-    def apply_requests(
-        self,
-        requests: Sequence[Any],
-        provider_mapping: Mapping[str, list[str]] | None = None,
-        numa_cells: Iterable[Any] | None = None,
-    ) -> None:
-        """Take the devices for ``requests`` out of these pools; the host keeps its own.
 
         Raises:
             ValueError: The pools cannot serve all requests.
         """
-        applied = self._applied(requests, provider_mapping, numa_cells)
+        applied = self._applied(*args, **kwargs)
         if not applied.complete:
             raise ValueError(applied.reason)
         self.known = applied.pools
@@ -131,9 +120,9 @@ class PciStats:
     def _applied(
         self,
         requests: Sequence[Any],
-        mapping: Mapping[str, list[str]] | None,
-        numa_cells: Iterable[Any] | None,
+        provider_mapping: Mapping[str, list[str]] | None = None,
+        numa_cells: Iterable[Any] | None = None,
     ) -> support.AppliedRequests:
         chosen = ChosenCells(frozenset(cell.id for cell in numa_cells or ()), self.sockets)
         wanted = requests_from(SimpleNamespace(requests=requests))
-        return support.apply_requests(self.known, wanted, mapping, chosen)
+        return support.apply_requests(self.known, wanted, provider_mapping, chosen)

@@ -49,13 +49,7 @@ class AggregateStore:
         retry_interval: float = RETRY_INTERVAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up the reader; nothing is read yet.
-
-        Args:
-            engines: The engines; the API database is read.
-            interval: Seconds between readings when no cast comes.
-            retry_interval: Seconds between readings while the API database is unavailable.
-        """
+        """Set up the reader; nothing is read yet. Intervals are in seconds, as those above."""
         self.current = Aggregates()
         self._engines = engines
         self._clock = clock

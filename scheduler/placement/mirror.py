@@ -42,6 +42,10 @@ Allocations = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 _NUMBER = {name: number for number, name in enumerate(CLASSES)}
 
+# The arrays of ``Nodes``: those by class with unit limits, and those with one value for each node.
+_LIMITS = ("min_unit", "max_unit", "step_size")
+_OF_NODES = ("generation", "heard", "read_from", "read_to", "written_at", "gone")
+
 # Beyond all amounts that can be allocated, and small enough to be added up: a capacity is a total that was
 # multiplied by an operator's ratio, and may have forty digits.
 _UNBOUNDED = int(np.iinfo(np.int64).max // 2)
@@ -148,25 +152,22 @@ class Nodes:
 
     def copy(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
         """Take over all that is known of some nodes, by rows here and there; int64."""
-        for name in ("capacity", "used"):
-            getattr(self, name)[:, rows] = getattr(source, name)[:, source_rows]
-        self.copy_limits(rows, source, source_rows)
-        for name in ("generation", "heard", "read_from", "read_to", "written_at", "gone"):
-            getattr(self, name)[rows] = getattr(source, name)[source_rows]
+        for name in ("capacity", "used", *_LIMITS, *_OF_NODES):
+            getattr(self, name)[..., rows] = getattr(source, name)[..., source_rows]
         self.traits.copy(rows, source.traits, source_rows)
         self.aggregates.copy(rows, source.aggregates, source_rows)
 
     def copied(self) -> "Nodes":
         """Return a copy that later changes do not change."""
         new = copy(self)
-        for name in ("capacity", "used", "min_unit", "max_unit", "step_size", "generation", "gone"):
+        for name in ("capacity", "used", *_LIMITS, "generation", "gone"):
             setattr(new, name, getattr(self, name).copy())
         new.traits, new.aggregates = self.traits.copied(), self.aggregates.copied()
         return new
 
     def copy_limits(self, rows: np.ndarray, source: "Nodes", source_rows: np.ndarray) -> None:
         """Take over the unit limits of some nodes."""
-        for name in ("min_unit", "max_unit", "step_size"):
+        for name in _LIMITS:
             getattr(self, name)[:, rows] = getattr(source, name)[:, source_rows]
 
     def with_more(self, uuids: Iterable[str]) -> "Nodes":
