@@ -1,14 +1,13 @@
 """Reading nova's databases.
 
 - inventory: the entry point of the manager
-- schema, engines: nova's tables; connections to its databases
+- schema, engines: nova's tables, and hashes of their rows; connections to its databases
 - cells, host_mappings: which cells there are, and which cell a host belongs to
 - scatter_gather: querying all cells at once
 - connection_watch: ending the use of connections that hang
-- row_hashes, change_tracking: finding the rows that changed since the last read
+- change_tracking: finding the rows that changed since the last read
 - row_loader, json_columns: from a row of a database to plain values
 - host_reader: keeping the rows of each cell up to date
-- duplicates: reporting hosts and nodes that should be unique over all cells
 - host_store: the writer that publishes the next host table, and how old a request's table may be
 - foreign_providers: root providers that are no compute nodes
 - aggregate_store: the host aggregates

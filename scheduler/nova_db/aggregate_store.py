@@ -19,7 +19,6 @@ from scheduler.logs import OutageLog
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.row_hashes import checksum
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -85,7 +84,7 @@ class AggregateStore:
         """Read the tables if they changed; return False if they cannot be read."""
         try:
             with self._engines.api_connection() as connection:
-                checksums = [checksum(connection, *columns) for columns in _READ]
+                checksums = [schema.checksum(connection, *columns) for columns in _READ]
                 if checksums != self._checksums:
                     self.current = Aggregates(read_aggregates(connection))
         except UNREADABLE as error:

@@ -27,9 +27,8 @@ from sqlalchemy.engine import Connection, Engine
 from scheduler.hosts.rows import HostRow, ServiceRow
 from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE, Cell
-from scheduler.nova_db.row_hashes import checksum, row_hash
 from scheduler.nova_db.row_loader import NODE_COLUMNS, REPORT_INTERVAL, RowLoader
-from scheduler.nova_db.schema import chunks, compute_nodes, services, utcnow
+from scheduler.nova_db.schema import checksum, chunks, compute_nodes, row_hash, services, utcnow
 
 LOG = logging.getLogger(f"nova.{__name__}")
 

@@ -247,7 +247,7 @@ def _connect(what: str, dialect: Dialect, _record: Any, arguments: Any, paramete
 
 
 def _add_row_hash(connection: Any, _record: Any) -> None:
-    """Give SQLite the function that other databases have (see ``row_hashes``)."""
+    """Give SQLite the function that other databases have (see ``schema.row_hash``)."""
     connection.create_function("row_hash", -1, lambda *values: zlib.crc32(repr(values).encode()))
 
 

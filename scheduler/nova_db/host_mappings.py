@@ -16,9 +16,9 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.logs import OutageLog, RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
-from scheduler.nova_db.row_hashes import checksum
 from scheduler.nova_db.schema import (
     cell_mappings,
+    checksum,
     host_mappings,
     instance_group_member,
     instance_groups,

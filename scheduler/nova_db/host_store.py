@@ -5,10 +5,11 @@ with all others. A table that the next requests may find too old is refreshed in
 load few requests wait (spec: host-state-and-cells 2.3, 3.9).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 import math
 import threading
 import time
+from typing import Any
 
 from oslo_log import log as logging
 
@@ -17,7 +18,6 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.nova_db.duplicates import DUPLICATES_INTERVAL, report_duplicates, report_without_service
 from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -33,6 +33,9 @@ GAPS, READINGS = 3, 2
 
 # In how many requests the time between two is smoothed.
 SMOOTHED = 8
+
+#: Seconds after which duplicate names that are still there are reported again.
+DUPLICATES_INTERVAL = 86400.0
 
 
 class HostStore:
@@ -218,3 +221,31 @@ class HostStore:
         if self._table.aggregates is not aggregates:
             self._table = self._table.with_aggregates(aggregates)
         return self._table
+
+
+def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:
+    """Log what should be unique over all cells and is not (spec: host-state-and-cells 2.4, 8 (6)).
+
+    These are hosts that are in several cells, and node names and uuids that several nodes have.
+    """
+    for host, cells in _several((row.host, row.cell_uuid) for row in table.rows).items():
+        log.warning(("host", host), "Compute service %s is in several cells: %s", host, ", ".join(cells))
+    for node, uuids in _several((row.nodename, row.uuid) for row in table.rows).items():
+        log.warning(("node", node), "Several compute nodes are called %s: %s", node, ", ".join(uuids))
+    for uuid, cells in _several((row.uuid, row.cell_uuid) for row in table.rows).items():
+        log.warning(("uuid", uuid), "Compute node %s is in several cells: %s", uuid, ", ".join(cells))
+
+
+def report_without_service(table: HostTable, log: RateLimitedLogger) -> None:
+    """Log the hosts that have compute nodes and no compute service."""
+    for host, uuid in {row.host: uuid for uuid, row in table.without_service.items()}.items():
+        text = "Host %s has no compute service record and gets no instances (compute node %s)"
+        log.warning(("service", host), text, host, uuid)
+
+
+def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:
+    """Return the keys that go with more than one distinct value."""
+    found: dict[str, set[str]] = {}
+    for key, value in pairs:
+        found.setdefault(key, set()).add(value)
+    return {key: sorted(values) for key, values in found.items() if len(values) > 1}

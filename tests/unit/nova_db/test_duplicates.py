@@ -1,7 +1,7 @@
 import logging
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.nova_db.duplicates import report_duplicates
+from scheduler.nova_db.host_store import report_duplicates
 from tests.builders import CELL, OTHER_CELL, make_host, make_table
 
 LOG = logging.getLogger(__name__)
