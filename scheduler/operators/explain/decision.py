@@ -22,7 +22,6 @@ from scheduler.operators.shown.shown import (
     Head,
     Joined,
     Link,
-    Part,
     Saying,
     Shown,
     Table,
@@ -127,15 +126,15 @@ def _sayings(decision: Decision) -> Iterator[Saying]:
 # -- pictures and tables ---------------------------------------------------------------------------------
 
 
-def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Part]:
+def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
     """Return the pictures and tables of a decision; the last one has the hosts."""
     chosen = [_chosen(decision, links)] if decision.chosen and not decision.error else []
     return [*chosen, *reasons(decision, most_hosts, links)]
 
 
-def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Part]:
+def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
     """Return the same without the chosen hosts."""
-    found: list[Part] = [funnel(decision, links)]
+    found: list[Table] = [funnel(decision, links)]
     if decision.why and decision.why.failing:
         found.append(failed_sets(decision.why, "What hosts fail", links))
     named = list(rendering.hosts(decision))

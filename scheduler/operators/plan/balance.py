@@ -24,7 +24,7 @@ from scheduler.operators.plan.command import WrongArgument, unknown
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, described, moves_table
 from scheduler.operators.run.run_command import RunnablePlan
-from scheduler.operators.shown.shown import GOOD, Bars, Columns, Fact, Head, Part, bars
+from scheduler.operators.shown.shown import GOOD, Columns, Fact, Head, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 GOALS = SPREAD, PACK = ("spread", "pack")
@@ -100,7 +100,7 @@ class BalancePlan(MovesPlan, kw_only=True, tag="balance"):
     before: Spread
     after: Spread
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         before, after = self.before, self.after
         deviation = f"{before.memory_used_deviation_percent} % -> {after.memory_used_deviation_percent} %"
         facts = [
@@ -129,7 +129,7 @@ def _copies(moves: Sequence[BalanceMove]) -> str:
     return text
 
 
-def histogram(before: Spread, after: Spread, pale: str, strong: str) -> Bars:
+def histogram(before: Spread, after: Spread, pale: str, strong: str) -> Table:
     counts = zip(before.hosts_by_tenth_used, after.hosts_by_tenth_used, strict=True)
     rows = (
         (f"{10 * tenth}-{10 * tenth + 10} %", first, second, f"{first} → {second} hosts", "")

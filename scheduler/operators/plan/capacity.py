@@ -18,7 +18,7 @@ from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, a
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
 from scheduler.operators.shown.files import Measured, write_metrics
-from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Part, Saying, bars, table
+from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Saying, Table, bars, table
 from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
@@ -122,7 +122,7 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
     places: list[PlaceRoom]
     reason: str
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         total = self.total
         offered = f"{total.hosts_with_room} of {count_text(total.hosts, 'host')} that Placement offers"
         facts = [
@@ -259,7 +259,7 @@ class CapacitiesPlan(Plan, kw_only=True, tag="capacities"):
     flavors: list[OfFlavor]
     losses_not_tried: int
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         # What runs out first comes first
         flavors = sorted(self.flavors, key=lambda one: (one.headroom, one.total, one.flavor))
         sayings = [Saying(f"{one.flavor}: {one.reason}") for one in flavors if one.reason]

@@ -17,7 +17,7 @@ from scheduler.decisions.document import time_text
 from scheduler.errors import BerthError
 from scheduler.operators.app import Arguments, flag, value, values
 from scheduler.operators.shown.command import ShownCommand
-from scheduler.operators.shown.shown import BAD, GOOD, Head, Part, Shown
+from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
@@ -51,7 +51,7 @@ class Plan(msgspec.Struct, tag_field="plan", kw_only=True):
     def look(self) -> str:
         return GOOD if self.all_placed else BAD
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         """Return the plan as it is shown: head, pictures and tables."""
         raise NotImplementedError
 

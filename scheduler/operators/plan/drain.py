@@ -27,7 +27,7 @@ from scheduler.operators.plan.moves import (
     unplaced,
 )
 from scheduler.operators.run.run_command import RunnablePlan
-from scheduler.operators.shown.shown import Bars, Head, Part, Saying, Shown, bars
+from scheduler.operators.shown.shown import Head, Saying, Shown, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.snapshot import Snapshot
 
@@ -137,7 +137,7 @@ class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
     def stays(self) -> Sequence[Unplaced]:
         return self.without_place
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         stays = self.without_place
         named = ", ".join(self.hosts) if len(self.hosts) <= NAMED else count_text(len(self.hosts), "host")
         sayings = []
@@ -154,7 +154,7 @@ class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
         ]
 
 
-def _picture(targets: Sequence[Target]) -> Bars:
+def _picture(targets: Sequence[Target]) -> Table:
     def words(one: Target) -> str:
         came = f"{one.memory_mb / 1024:.0f} GiB of {count_text(one.instances, 'instance')}"
         return f"{one.memory_used.before:.0%} → {one.memory_used.after:.0%}, {came}"

@@ -13,7 +13,7 @@ from scheduler.logs import count_text
 from scheduler.operators.app import count
 from scheduler.operators.explain import decision
 from scheduler.operators.plan.command import Plan, RequestPlan
-from scheduler.operators.shown.shown import Columns, Fact, Head, Part, table
+from scheduler.operators.shown.shown import Columns, Fact, Head, Table, table
 from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.request.reading import read
@@ -62,7 +62,7 @@ class DryRunPlan(Plan, kw_only=True, tag="dry-run"):
     hosts: list[Given]
     decision: document.Decision
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         subject = (
             f"A host for {self.placed} of {count_text(self.instances, 'instance')} of flavor {self.flavor}"
         )

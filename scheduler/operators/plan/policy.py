@@ -22,7 +22,7 @@ from scheduler.operators.plan.balance import Spread, histogram, spread_of
 from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.moves import Mover
-from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Part, table
+from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Table, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor, pairs
 from scheduler.operators.snapshot.snapshot import Snapshot
@@ -142,7 +142,7 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
     choices: list[Redecided]
     with_rows: bool = False
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         facts = [Fact(f"[{one.group}] {one.name}:", f"{one.now} -> {one.changed}") for one in self.options]
         if self.left_out:
             reasons = (
@@ -155,7 +155,7 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
         subject = f"{self.differing} of {count_text(self.instances, 'instance')} would go elsewhere"
         if self.differing and not self.with_rows:
             subject += "; --rows lists them"
-        parts: list[Part] = [
+        parts: list[Table] = [
             histogram(now, changed, "options in use", "changed options"),
             table(measures, columns, "Before and after", numbers=("Now", "Changed")),
         ]

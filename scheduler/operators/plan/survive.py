@@ -14,7 +14,6 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from scheduler.errors import BerthError
 from scheduler.logs import count_text
 from scheduler.operators.app import AS_METRICS, flag, value, writing
 from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument, amounts
@@ -23,7 +22,7 @@ from scheduler.operators.plan.losing import EVERYWHERE, Domain, Headrooms, Losse
 from scheduler.operators.plan.movable import not_evacuated
 from scheduler.operators.plan.moves import Stuck, Unplaced, causes, summed, unplaced
 from scheduler.operators.shown.files import Measured, write_metrics
-from scheduler.operators.shown.shown import BAD, Columns, Head, Part, Saying, bars, table
+from scheduler.operators.shown.shown import BAD, Columns, Head, Saying, Table, bars, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
@@ -89,10 +88,6 @@ class SurviveCommand(PlanCommand):
 # -- failure domains -------------------------------------------------------------------------------------
 
 
-class UnknownDomain(BerthError):
-    """No failure domain has this name."""
-
-
 def by_hosts(snapshot: Snapshot) -> list[Domain]:
     """Return each host with instances as a domain, the fullest first."""
     table = snapshot.table
@@ -107,7 +102,7 @@ def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
     """Return the aggregates with names that match a pattern, as domains.
 
     Raises:
-        UnknownDomain: None does.
+        WrongArgument: None does.
     """
     rows_named = snapshot.table.rows_named
     found = [
@@ -116,7 +111,7 @@ def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
         if fnmatch.fnmatchcase(one.name, pattern)
     ]
     if not any(each.rows for each in found):
-        raise UnknownDomain(f"No aggregate with a host has a name that matches {pattern}")
+        raise WrongArgument(f"No aggregate with a host has a name that matches {pattern}")
     return sorted(each for each in found if each.rows)
 
 
@@ -134,7 +129,7 @@ def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
         by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
 
     Raises:
-        UnknownDomain: There are no such domains.
+        WrongArgument: There are no such domains.
     """
     if by is None:
         return by_hosts(snapshot)
@@ -142,7 +137,7 @@ def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
         return by_zone(snapshot)
     kind, colon, pattern = by.partition(":")
     if kind != "aggregate" or not colon or not pattern:
-        raise UnknownDomain(f"--by takes zone or aggregate:PATTERN, not {by}")
+        raise WrongArgument(f"--by takes zone or aggregate:PATTERN, not {by}")
     return by_aggregate(snapshot, pattern)
 
 
@@ -154,7 +149,7 @@ def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict
             ``[berth] failure_domain_key`` in their metadata.
 
     Raises:
-        UnknownDomain: No aggregate has such a name.
+        WrongArgument: No aggregate has such a name.
     """
     named = by_aggregate(snapshot, pattern) if pattern else _by_key(snapshot)
     return {
@@ -227,7 +222,7 @@ class SurvivePlan(Plan, kw_only=True, tag="survive"):
     missing: dict[str, int]
     may_be_added: int
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         columns: Columns = {
             "Failure": "domain", "Hosts": "hosts", "Instances": "instances", "Placed": "placed",
             "Of these by hand": lambda one: ", ".join(f"{count} {why}" for why, count in one.by_hand.items()),
@@ -406,7 +401,7 @@ class FailuresPlan(Plan, kw_only=True, tag="failures"):
     kinds: list[FailureKind]
     flavors: list[AtRisk]
 
-    def words(self) -> tuple[Head, list[Part]]:
+    def words(self) -> tuple[Head, list[Table]]:
         worst: Columns = {f"Loss of {one.kind}": partial(_lost, kind=one.kind) for one in self.kinds}
         columns = {"Flavor at risk": "flavor", "Instances": "instances", **worst}
         drawn = (_bar(one.kind, one.domains, one.all_survived) for one in self.kinds)

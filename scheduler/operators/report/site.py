@@ -21,7 +21,6 @@ from scheduler.operators.shown.shown import (
     Head,
     Joined,
     Link,
-    Part,
     Saying,
     Shown,
     Table,
@@ -108,7 +107,7 @@ class Site:
             time=time_text(overview.until),
             sayings=[Saying(words) for words in self._sayings()],
         )
-        parts: list[Part] = [self._over_time()] if overview.decisions else []
+        parts: list[Table] = [self._over_time()] if overview.decisions else []
         parts += [causes(overview, written), *self._by_zone(), self._latest(written)]
         return Shown(overview, head, parts)
 

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from scheduler.operators.shown.files import Origin
-from scheduler.operators.shown.shown import Shown, Table, plain
+from scheduler.operators.shown.shown import Shown, plain
 
 PACKAGE = "scheduler.operators.shown"
 
@@ -25,14 +25,10 @@ OPEN = 3
 
 def render(shown: Shown, origin: Origin) -> str:
     """Return what is shown as HTML."""
-    parts = [_without_empty(part) for part in shown.parts]
-    searched = any(isinstance(part, Table) and part.searched for part in parts)
+    parts = [part.without_empty_columns() for part in shown.parts]
+    searched = any(part.searched for part in parts)
     template = _environment().get_template("page.html")
     return template.render(head=shown.head, parts=parts, origin=origin, searched=searched)
-
-
-def _without_empty(part: Any) -> Any:
-    return part.without_empty_columns() if isinstance(part, Table) else part
 
 
 @lru_cache

@@ -185,31 +185,6 @@ def _is_empty(cell: Cell) -> bool:
     return cell is None or cell in ("", ())
 
 
-class LabelledBar(NamedTuple):
-    """One row of a picture: a label, a bar, and what it means."""
-
-    label: Words
-    bar: Bar
-    words: str
-
-
-@dataclass(frozen=True)
-class Bars:
-    """A picture of bars below each other.
-
-    Attributes:
-        legend: What the pale and the strong bars mean: class and meaning.
-        left_out: Rows that are not drawn.
-    """
-
-    title: str
-    rows: Sequence[LabelledBar]
-    legend: Sequence[tuple[str, str]] = ()
-    note: str = ""
-    anchor: str = ""
-    left_out: int = 0
-
-
 #: Bars of one picture.
 MOST_BARS = 40
 
@@ -220,8 +195,8 @@ def bars(
     legend: Sequence[tuple[str, str]] = (),
     note: str = "",
     most: float = 0,
-) -> Bars:
-    """Return a picture of rows with label, the two values, words and look.
+) -> Table:
+    """Return a picture, which only pages have, of rows with label, the two values, words and look.
 
     Args:
         most: The value of the whole width; 0: the largest value.
@@ -229,15 +204,11 @@ def bars(
     rows = list(rows)
     most = most or max((max(whole, part) for _, whole, part, *_ in rows), default=0) or 1
     drawn = [
-        LabelledBar(
-            label, Bar(100 * whole / most, 100 * part / most, f"{plain(label)}: {words}", look), words
-        )
+        (label, Bar(100 * whole / most, 100 * part / most, f"{plain(label)}: {words}", look), words)
         for label, whole, part, words, look in rows[:MOST_BARS]
     ]
-    return Bars(title, drawn, legend, note, left_out=len(rows) - len(drawn))
-
-
-Part = Table | Bars
+    left = len(rows) - len(drawn)
+    return Table(("", "", ""), drawn, title, note, legend=legend, left_out=left, only_on_page=True)
 
 
 # -- head ------------------------------------------------------------------------------------------------
@@ -330,10 +301,10 @@ class Shown:
 
     document: Any
     head: Head = Head()
-    parts: Sequence[Part] = ()
+    parts: Sequence[Table] = ()
     status: int = 0
 
     @property
     def tables(self) -> list[Table]:
         """The tables of texts."""
-        return [part for part in self.parts if isinstance(part, Table) and not part.only_on_page]
+        return [part for part in self.parts if not part.only_on_page]
