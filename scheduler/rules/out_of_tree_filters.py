@@ -65,21 +65,16 @@ class ForeignFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge:
         """Return a judge that calls ``filter_all``."""
-        return _ForeignJudge(self, request)
 
+        def passes(hosts: HostView) -> Any:
+            states = hosts.hosts()
+            request.write_progress()
+            with blamed(self.name):
+                left = self.inner.filter_all(list(states), request.spec)
+                kept = None if left is None else {id(state) for state in left}
+            return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
 
-class _ForeignJudge(Judge):
-    def __init__(self, rule: ForeignFilter, request: SchedulingRequest) -> None:
-        self._rule = rule
-        self._request = request
-
-    def passes(self, hosts: HostView) -> np.ndarray | None:
-        states = hosts.hosts()
-        self._request.write_progress()
-        with blamed(self._rule.name):
-            left = self._rule.inner.filter_all(list(states), self._request.spec)
-            kept = None if left is None else {id(state) for state in left}
-        return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
+        return JudgeOf(passes, Judge().reason)
 
 
 class CandidateFilterMixin:

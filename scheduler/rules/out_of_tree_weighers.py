@@ -61,7 +61,14 @@ class ForeignWeigher(HostWeigher):
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
         """Return a scorer that calls ``weigh_objects``."""
-        return _ForeignScorer(self, request)
+
+        def weigh(hosts: HostView) -> np.ndarray:
+            wrapped = [WeighedHost(host, 0.0) for host in hosts.hosts()]
+            request.write_progress()
+            with blamed(self.name):
+                return np.array(self.inner.weigh_objects(wrapped, request.spec), dtype=np.float64)
+
+        return ScorerOf(weigh)
 
     def multiplier(self, hosts: HostView) -> np.ndarray:
         """Return what ``weight_multiplier`` gives for each host."""
@@ -69,19 +76,6 @@ class ForeignWeigher(HostWeigher):
         with blamed(self.name):
             factors = [factor_of(host) if self._takes_host else factor_of() for host in hosts.hosts()]
         return np.array(factors, dtype=np.float64)
-
-
-class _ForeignScorer(Scorer):
-    def __init__(self, weigher: ForeignWeigher, request: SchedulingRequest) -> None:
-        self._weigher = weigher
-        self._request = request
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        wrapped = [WeighedHost(host, 0.0) for host in hosts.hosts()]
-        self._request.write_progress()
-        with blamed(self._weigher.name):
-            weights = self._weigher.inner.weigh_objects(wrapped, self._request.spec)
-            return np.array(weights, dtype=np.float64)
 
 
 class WeighedObject:
