@@ -4,11 +4,10 @@
 module         what it has
 =============  ========================================================================================
 catalogue      all metrics: name, type, labels, buckets, help
-counters       counting
+counters       counting, and the gauges of /metrics
 decisions      what the record of a decision adds to the counters
 state          what a service shows
 readiness      the documents of /healthz and /readyz
-exposition     the text of /metrics
 address        where to listen
 access         what a client of another machine has to show
 endpoint       the HTTP server

@@ -1,11 +1,18 @@
-"""What the process counts, in a registry of prometheus-client."""
+"""What the process counts, and what metrics show of its state, in a registry of prometheus-client."""
 
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from scheduler.health import catalogue
 from scheduler.health.catalogue import MetricEntry
+from scheduler.health.state import ServiceState
+
+Sample = tuple[str, tuple[str, ...], float]
+"""Name of a metric, the values of its labels, and its value."""
 
 M = TypeVar("M", Counter, Histogram)
 
@@ -50,3 +57,41 @@ def _series(known: dict[tuple[str, ...], M], *key: str) -> M:
     if series is None:
         series = known[key] = known[key[:1]].labels(*key[1:])
     return series
+
+
+class StateCollector(Collector):
+    """The gauges of the catalogue, as prometheus-client wants them."""
+
+    def __init__(self, read: Callable[[], tuple[bool, ServiceState]], version: str) -> None:
+        """Collect from a service.
+
+        Args:
+            read: Returns whether it takes requests, and its state.
+        """
+        self._read = read
+        self._version = version
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield each gauge of the catalogue with its samples of now."""
+        families = {
+            metric.name: GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for metric in catalogue.METRICS
+            if metric.kind == "gauge"
+        }
+        for name, labels, value in self._samples():
+            families[name].add_metric(labels, value)
+        yield from families.values()
+
+    def _samples(self) -> Iterator[Sample]:
+        serving, state = self._read()
+        yield catalogue.BUILD.name, (self._version,), 1.0
+        yield catalogue.SERVING.name, (), serving
+        for name, value in state.gauges.items():
+            yield name, (), value
+        for cell in state.cells:
+            if cell.age is not None:
+                yield catalogue.CELL_AGE.name, (cell.name,), cell.age
+        for name in catalogue.DEPENDENCIES:
+            answers = getattr(state, name)
+            if answers is not None:
+                yield catalogue.DEPENDENCY_UP.name, (name,), answers

@@ -20,12 +20,13 @@ from typing import TextIO
 
 from oslo_config import cfg
 from oslo_log import log as logging
+from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_latest
 
 from scheduler.bounds.background import BackgroundLoop
-from scheduler.health import catalogue, exposition, readiness
+from scheduler.health import catalogue, readiness
 from scheduler.health.access import Access
 from scheduler.health.address import Address
-from scheduler.health.counters import Counters
+from scheduler.health.counters import Counters, StateCollector
 from scheduler.health.endpoint import MonitoringEndpoint, Page
 from scheduler.health.state import ServiceState
 from scheduler.health.systemd import Notifier
@@ -199,11 +200,12 @@ class Monitor:
 
         states = readiness.Readiness(read, self._conf.host, version())
         registry = self._counters.registry
-        exposition.register(registry, exposition.StateCollector(read, version()))
+        registry.register(StateCollector(read, version()))
+        ProcessCollector(registry=registry)
         return {
             "/healthz": partial(_health_page, states.alive),
             "/readyz": partial(_health_page, states.ready),
-            "/metrics": lambda: Page("200 OK", exposition.CONTENT_TYPE, exposition.text(registry)),
+            "/metrics": lambda: Page("200 OK", CONTENT_TYPE_LATEST, generate_latest(registry)),
         }
 
 

@@ -189,6 +189,7 @@ def test_the_three_pages(tmp_path):
     head, body = answers["/metrics"]
     assert "Content-Type: text/plain; version=" in head
     assert "berth_serving 1.0" in body
+    assert "process_resident_memory_bytes " in body
 
 
 def get(path, page):
