@@ -9,7 +9,6 @@ No options are global: ``load`` creates the object that is passed to everything 
   small_groups: the others; kinds: options that a SIGHUP changes
 - log_output: where log lines go
 - derived: values that follow from several options, or from an option and the machine
-- changed: options with some other values, for berth-plan policy
 - option_pairs: options that list pairs, such as ``name=ratio``
 """
 

@@ -14,8 +14,9 @@ import msgspec
 from oslo_config import cfg
 
 from scheduler import conf as options
-from scheduler.conf.changed import change
-from scheduler.errors import BerthError
+from scheduler.conf import rules as rule_options
+from scheduler.conf.registry import list_opts
+from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import count_text
 from scheduler.operators.app import count, flag, latest, value, values
 from scheduler.operators.plan.balance import Spread, histogram, spread_of
@@ -29,6 +30,18 @@ from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 from scheduler.rules.drivers import Rules, load_rules
 from scheduler.weights.added import ANTI_AFFINITY
+
+#: The group of an option that is named without one.
+DEFAULT_GROUP = "filter_scheduler"
+
+#: Groups and options that decide between hosts. Only these can be compared: others, such as the names of
+#: servers, change no decision.
+DECIDING_GROUPS = {"filter_scheduler", "scheduler", "metrics"}
+DECIDING_OPTIONS = {
+    ("compute", "packing_host_numa_cells_allocation_strategy"),
+    ("DEFAULT", "default_availability_zone"),
+    *((rule_options.GROUP, option.dest) for option in rule_options.OPTS),
+}
 
 #: Requests that are decided again at most.
 MOST_REQUESTS = 10_000
@@ -179,7 +192,7 @@ def policy(
     """Return how the hosts of the latest requests differ, and how many requests cannot be decided again.
 
     Args:
-        settings: Texts by the names of options, as ``conf.changed.change`` takes them.
+        settings: Texts by the names of options, as ``change`` takes them.
         uuids: The instances of the requests, in the order in which these came.
         changed: The other options, in an object of their own, which ``settings`` change.
 
@@ -299,3 +312,36 @@ def _together(cloud: PlannedCloud) -> int:
 def _read(conf: cfg.ConfigOpts, group: str, name: str) -> Any:
     value = conf[name] if group == "DEFAULT" else conf[group][name]
     return value if value is None or isinstance(value, (bool, int, float, str, list)) else str(value)
+
+
+# -- other values of options ------------------------------------------------------------------------------
+
+
+def change(conf: cfg.ConfigOpts, settings: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give options other values, and return their groups and names.
+
+    Args:
+        settings: Texts as in a configuration file by ``GROUP.NAME``, or ``NAME`` for one of
+            ``[filter_scheduler]``.
+
+    Raises:
+        ConfigError: There is no such option, it does not decide, or the text is none of its values.
+    """
+    known = {
+        (group or "DEFAULT", option.dest): option for group, options in list_opts() for option in options
+    }
+    changed = []
+    for setting, text in settings.items():
+        group, _, name = setting.rpartition(".")
+        key = group or DEFAULT_GROUP, name
+        if key not in known:
+            raise ConfigError(f"There is no option [{key[0]}]/{name}")
+        if key[0] not in DECIDING_GROUPS and key not in DECIDING_OPTIONS:
+            raise ConfigError(f"[{key[0]}]/{name} does not decide between hosts, so it cannot be compared")
+        try:
+            value = [text] if known[key].multi else text
+            conf.set_override(name, value, None if key[0] == "DEFAULT" else key[0])
+        except ValueError as error:
+            raise ConfigError(f"[{key[0]}]/{name}: {error}") from error
+        changed.append(key)
+    return changed

@@ -1,9 +1,9 @@
-"""Options with some other values."""
+"""Other values of options, for berth-plan policy."""
 
 import pytest
 
-from scheduler.conf.changed import change
 from scheduler.errors import ConfigError
+from scheduler.operators.plan.policy import change
 from tests.support.options import make_conf
 
 ZONE = "DEFAULT.default_availability_zone"
