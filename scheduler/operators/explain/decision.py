@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from typing import Any
-from urllib.parse import parse_qsl, unquote_plus
+from urllib.parse import unquote_plus
 
 from scheduler import objects
 from scheduler.decisions import rendering
@@ -25,7 +25,6 @@ from scheduler.operators.shown.shown import (
     Saying,
     Shown,
     Table,
-    Terms,
     Words,
     some,
     table,
@@ -86,7 +85,7 @@ def _facts(decision: Decision, source: str) -> Iterator[Fact]:
         yield Fact("zone", decision.availability_zone)
     yield from (Fact(*each) for each in requested_lines(decision))
     for query in decision.queries:
-        yield Fact("query", Terms(unquote_plus(query), list(query_terms(query))))
+        yield Fact("query", unquote_plus(query))
     if decision.partition:
         yield Fact("partition", decision.partition)
     yield from (Fact("note:", note) for note in decision.notes)
@@ -95,13 +94,6 @@ def _facts(decision: Decision, source: str) -> Iterator[Fact]:
         "decided",
         "; ".join((f"{decision.time}, {milliseconds}, from the {source}", *_candidates(decision.candidates))),
     )
-
-
-def query_terms(query: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the parameters of a query for Placement, and their values; the amounts one by one."""
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        is_list = name.startswith(("resources", "required", "root_required"))
-        yield name, value.split(",") if is_list else [value]
 
 
 def _candidates(found: CandidateOrigin) -> Iterator[str]:

@@ -214,18 +214,11 @@ def bars(
 # -- head ------------------------------------------------------------------------------------------------
 
 
-class Terms(NamedTuple):
-    """A text of several terms, which a page shows one by one."""
-
-    words: str
-    terms: Sequence[tuple[str, Sequence[str]]]
-
-
 class Fact(NamedTuple):
     """A property of what is shown."""
 
     name: str
-    words: Words | Terms
+    words: Words
 
 
 class Saying(NamedTuple):
@@ -278,8 +271,7 @@ def lines_of(head: Head) -> Iterator[str]:
     if head.subject:
         yield head.subject
     for name, words in head.facts:
-        text = words.words if isinstance(words, Terms) else plain(words)
-        yield f"  {name} {text}" if name else f"  {text}"
+        yield f"  {name} {plain(words)}" if name else f"  {plain(words)}"
     for words, title, details in head.sayings:
         yield f"{title}: {words}" if title else words
         yield from (f"  {each}" for each in details[:DETAILS])
