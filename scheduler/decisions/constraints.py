@@ -52,7 +52,7 @@ class Part:
         return next(iter(self.gone))[1]
 
 
-#: Of hosts that a plan empties or takes as lost, which is no reason to tell if there are others.
+#: Of hosts that a plan empties or takes as lost, which is no reason to name if there are others.
 LEFT_OUT = Constraint("left out by the plan", ConstraintKind.IGNORED)
 
 MORE_THAN_ONE = Constraint("more than one constraint of the query", ConstraintKind.SEVERAL)

@@ -69,13 +69,13 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     alone = sorted(((code_of(one, each), one, each) for one, each in why.alone()), key=_rank)
     for code, constraint, failing in alone[:1]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
-        lines += [failing_text(why, each) for each in _told(why) if each is not failing]
+        lines += [failing_text(why, each) for each in _to_name(why) if each is not failing]
         special = remedy_of(why, constraint, failing, kind=decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
             special = for_fewer(why.placed, special or code.remedy)
         yield _cause(code, constraint.text, _in_words(why, lines), special)
     if why.failing:
-        lines = [failing_text(why, each) for each in _told(why)]
+        lines = [failing_text(why, each) for each in _to_name(why)]
         constraints = why.of(why.failing[0])
         amounts = all(one.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for one in constraints)
         known = any(one.kind == ConstraintKind.AMOUNT for one in constraints)
@@ -85,7 +85,7 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     yield _cause(CauseCode.NOT_OFFERED, "", "no compute node is known")
 
 
-def _told(why: Why) -> Sequence[Failing]:
+def _to_name(why: Why) -> Sequence[Failing]:
     """Return the sets to name: those of hosts that the plan itself leaves out only if there is no other."""
     of_plan = {at for at, one in enumerate(why.constraints) if one == LEFT_OUT}
     return [each for each in why.failing if of_plan.isdisjoint(each.constraints)] or why.failing
