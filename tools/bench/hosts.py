@@ -1,4 +1,8 @@
-"""Generate synthetic hosts, what Placement and a mirror have of them, and the instances on them."""
+"""Generate synthetic hosts, what Placement and a mirror have of them, and the instances on them.
+
+These are not the hosts of ``rig.draw``: each rule finds work here, all figures are of the same hosts, and
+rows read from nova's JSON take twelve times as long to make (2.3 s of CPU for 10,000).
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime

@@ -26,5 +26,5 @@ faults, machine,       what can be broken, and healed
 tcp_proxy, loopback,
 faulty_proxy
 rounds                 rounds of load, a fault, its healing and the truth
-usage, plot            what programs use; drawing into files
+usage                  what programs use
 """

@@ -206,10 +206,16 @@ def _refusing(cloud: RunningWorld, ways: Sequence[TcpProxy]) -> Fault:
     return partial(refused, ways, cloud.proxies["placement"].port)
 
 
-def _disks_full(cloud: RunningWorld, _rng: random.Random) -> Fault:
+def _disks_full(cloud: RunningWorld, _rng: random.Random) -> Fault | None:
     """The disks with what daemons keep, and the decision logs, are full."""
-    pairs = zip(cloud.disks, cloud.schedulers, strict=True)
-    return of_all(pairs, lambda pair: pair[0].fill(pair[1]), lambda pair: pair[0].empty(pair[1]))
+    if not all(disk.mounted for disk in cloud.disks):
+        return None
+    return of_all(cloud.disks, methodcaller("fill"), methodcaller("empty"))
+
+
+def _disks_full_and_killed(cloud: RunningWorld, rng: random.Random) -> Fault | None:
+    full = _disks_full(cloud, rng)
+    return partial(together, [partial(schedulers_killed, cloud, rng), full]) if full else None
 
 
 def _clock_shifted(cloud: RunningWorld, rng: random.Random) -> Fault | None:
@@ -232,9 +238,7 @@ CHAOS: dict[str, Maker] = {
     ),
     "all schedulers killed": lambda cloud, _rng: killed(*cloud.schedulers),
     "disk full": _disks_full,
-    "disk full, scheduler killed": lambda cloud, rng: partial(
-        together, [partial(schedulers_killed, cloud, rng), _disks_full(cloud, rng)]
-    ),
+    "disk full, scheduler killed": _disks_full_and_killed,
     "clock jumps": _clock_shifted,
     "placement throttled": lambda cloud, _rng: partial(throttled, cloud.placement),
     "placement refuses": lambda cloud, _rng: _refusing(cloud, cloud.ways_to_placement),

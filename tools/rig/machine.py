@@ -3,23 +3,20 @@
 from collections.abc import Iterator, Mapping
 import contextlib
 from pathlib import Path
-import resource
 import shutil
 import struct
 import subprocess
-
-from tools.rig.schedulers import SchedulerProcess
 
 DISK_OPTIONS = "size=8m"
 SOURCE = Path(__file__).with_name("clock.c")
 
 
 class SmallDisk:
-    """A directory that can be filled up: a small tmpfs, or else a limit for the size of files.
+    """A directory that can be filled up: a small tmpfs.
 
     Attributes:
         path: The directory.
-        mounted: Whether it is a file system of its own.
+        mounted: Whether this machine lets it be a file system of its own; if not, it cannot be filled.
     """
 
     def __init__(self, path: Path, *, mounted: bool) -> None:
@@ -41,25 +38,15 @@ class SmallDisk:
                 subprocess.run(["umount", "-l", str(path)], check=True, capture_output=True)
             shutil.rmtree(path)
 
-    def fill(self, scheduler: SchedulerProcess) -> None:
-        """Leave no room; where the directory is no file system, no file of the scheduler can grow."""
-        if not self.mounted:
-            _limit_files(scheduler, 1)
-            return
+    def fill(self) -> None:
+        """Leave no room."""
         with contextlib.suppress(OSError), (self.path / "full").open("wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
 
-    def empty(self, scheduler: SchedulerProcess) -> None:
+    def empty(self) -> None:
         """Make room again."""
         (self.path / "full").unlink(missing_ok=True)
-        if not self.mounted:
-            _limit_files(scheduler, resource.RLIM_INFINITY)
-
-
-def _limit_files(scheduler: SchedulerProcess, size: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        resource.prlimit(scheduler.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
 
 class Clock:

@@ -13,6 +13,7 @@ from conductor_client.client import SchedulerClient
 from tools.rig import faults, truth
 from tools.rig.load import BootRequest, Call, Callers, Flavor, random_requests
 from tools.rig.rows import ApiRows
+from tools.rig.service import until
 from tools.rig.world import RunningWorld
 
 CALLERS = 4
@@ -188,9 +189,8 @@ class Rounds:
 
 def _until(condition: Callable[[], bool], seconds: float) -> None:
     """Wait until a condition holds, but no longer than so many seconds."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.2)
+    with contextlib.suppress(RuntimeError):
+        until(condition, "", seconds)
 
 
 def _served(call: Call, limit: float) -> bool:

@@ -162,8 +162,3 @@ class LocalRouter(_Local):
         router.start()
         self.callback(router.stop, lambda: STOP_TIMEOUT)
         self._serve(server)
-
-
-def consumers_of(*, nova: int = 0, berth: int = 0) -> int:
-    """Return how many consumers of requests so many schedulers of each kind have."""
-    return nova + 2 * berth

@@ -74,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
             seconds = time.monotonic() - started
             print(f"A cloud with {options.queues} queues, started in {seconds:.0f} s", flush=True)
             if not all(disk.mounted for disk in cloud.disks):
-                print("No tmpfs can be mounted: a limit for the size of files stands in for a full disk")
+                print("No tmpfs can be mounted: no full disks")
             if not cloud.clock:
                 print("There is no C compiler: no clock jumps")
             samples: list[Sample] = []

@@ -5,7 +5,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tools.rig.plot import pyplot, save
 from tools.side_by_side.contenders import BERTH, NOVA
 from tools.side_by_side.measuring import SINGLE, Result
 
@@ -18,7 +17,11 @@ _PANELS: Sequence[tuple[str, Callable[[Result], float]]] = (
 
 def draw_callers(path: Path, results: Sequence[Result]) -> None:
     """Draw throughput and 95th percentile over the number of callers, the range of the rounds around them."""
-    plt = pyplot()
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
     figure, panels = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
     singles = [each for each in results if each.case == SINGLE]
     callers = sorted({each.callers for each in singles})
@@ -32,7 +35,8 @@ def draw_callers(path: Path, results: Sequence[Result]) -> None:
         panel.grid(alpha=0.3)
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(f"{results[0].hosts:,} hosts, {len({each.round for each in results})} rounds")
-    save(figure, path)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
 
 
 def _draw_line(panel: Any, results: Sequence[Result], value: Callable[[Result], float]) -> None:

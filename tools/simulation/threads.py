@@ -1,4 +1,4 @@
-"""``threading``, ``time``, ``queue``, ``random``, ``uuid``, ``os``, ``fcntl`` and others on the runtime.
+"""``threading``, ``time``, ``queue``, ``random``, ``uuid``, ``os`` and others on the runtime.
 
 Modules that are imported with these (see ``imports``) block, sleep and draw as the active ``Runtime`` has it.
 ``queue`` and ``concurrent.futures`` are the standard library's own code on the primitives of this module.
@@ -10,8 +10,6 @@ import concurrent.futures
 import concurrent.futures._base
 import concurrent.futures.thread
 import contextlib
-import errno
-import fcntl as real_fcntl
 import os as real_os
 import pathlib
 import queue as real_queue
@@ -22,7 +20,7 @@ from types import ModuleType
 from typing import Any
 import uuid as real_uuid
 
-from tools.simulation.runtime import Deadlock, Process, Runtime, Stopped, Task
+from tools.simulation.runtime import Deadlock, Runtime, Stopped, Task
 
 # The wall clock at the start of a history: 2026-01-01 00:00:00 UTC.
 EPOCH = 1_767_225_600.0
@@ -415,54 +413,9 @@ def getpid() -> int:
     return task.process.pid if task else real_os.getpid()
 
 
-_opened: set[int] = set()
-
-
-def open_file(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
-    """As ``os.open``; what a killed process leaves open is closed by ``clear``."""
-    descriptor = real_os.open(path, flags, *args, **kwargs)
-    if Runtime.active:
-        _opened.add(descriptor)
-    return descriptor
-
-
-def close(descriptor: int) -> None:
-    """As ``os.close``: a lock on the file ends as well."""
-    for key in [key for key, (_, holder) in _file_locks.items() if holder == descriptor]:
-        del _file_locks[key]
-    _opened.discard(descriptor)
-    real_os.close(descriptor)
-
-
 def clear() -> None:
-    """Close what a history left open, and forget its locks and threads."""
-    while _opened:
-        with contextlib.suppress(OSError):
-            real_os.close(_opened.pop())
-    _file_locks.clear()
-    # A thread that was killed would be kept, with its whole history, until the interpreter ends.
+    """Forget the threads of a history: a killed one would be kept, with all of it, until the program ends."""
     MODULES["concurrent.futures.thread"]._threads_queues.clear()  # noqa: SLF001
-
-
-_file_locks: dict[tuple, tuple[Process, int]] = {}
-
-
-def flock(descriptor: Any, command: int) -> None:
-    """As ``fcntl.flock``: a lock belongs to an open file, and ends with it or with the simulated process."""
-    task = _active().current
-    if task is None:
-        real_fcntl.flock(descriptor, command)
-        return
-    number = descriptor if isinstance(descriptor, int) else descriptor.fileno()
-    stat = real_os.fstat(number)
-    key = stat.st_dev, stat.st_ino
-    if command & real_fcntl.LOCK_UN:
-        _file_locks.pop(key, None)
-        return
-    process, holder = _file_locks.get(key, (task.process, number))
-    if process.alive and (process is not task.process or holder != number):
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-    _file_locks[key] = task.process, number
 
 
 # -- modules -------------------------------------------------------------------------------------------------
@@ -517,10 +470,9 @@ def _make() -> dict[str, ModuleType]:
     draws = "random uniform choice choices shuffle sample randint randrange expovariate gauss".split()
     modules["random"] = _module(real_random, Random=SeededRandom, **{name: _chance(name) for name in draws})
     modules["uuid"] = _module(real_uuid, uuid4=uuid4)
-    modules["os"] = _module(real_os, getpid=getpid, open=open_file, close=close)
+    modules["os"] = _module(real_os, getpid=getpid)
     del modules["os"].register_at_fork  # which code that has to do without it looks for
     modules["os.path"] = real_os.path
-    modules["fcntl"] = _module(real_fcntl, flock=flock)
     modules["queue"] = _copy(real_queue, import_)
     modules["queue"].SimpleQueue = modules["queue"]._PySimpleQueue  # noqa: SLF001 - the other one is C
     base = _copy(concurrent.futures._base, import_)  # noqa: SLF001

@@ -12,7 +12,7 @@ from tools.simulation.runtime import Deadlock, Endless, Runtime
 
 THREADING, QUEUE = threads.MODULES["threading"], threads.MODULES["queue"]
 FUTURES, TIME = threads.MODULES["concurrent.futures"], threads.MODULES["time"]
-RANDOM, OS, FCNTL = threads.MODULES["random"], threads.MODULES["os"], threads.MODULES["fcntl"]
+RANDOM, OS = threads.MODULES["random"], threads.MODULES["os"]
 
 
 def run(*functions, seed=1, preemption=0.5, until=1000.0):
@@ -368,31 +368,6 @@ def test_a_paused_process_goes_on_where_it_was():
         runtime.after(10, runtime.resume, process)
         runtime.run(100)
     assert seen == [1.0, 10.0, 11.0]
-
-
-def test_a_file_lock_ends_with_its_process(tmp_path):
-    seen = []
-
-    def take(name):
-        def work():
-            try:
-                FCNTL.flock(OS.open(tmp_path, OS.O_RDONLY), FCNTL.LOCK_EX | FCNTL.LOCK_NB)
-                seen.append((name, "got it"))
-            except BlockingIOError:
-                seen.append((name, "refused"))
-            TIME.sleep(1000)
-
-        return work
-
-    with Runtime(1) as runtime:
-        first, second = runtime.process("first"), runtime.process("second")
-        runtime.spawn(first, "t", take("first"))
-        runtime.after(1, runtime.spawn, second, "t", take("second"))
-        runtime.after(2, runtime.kill, first)
-        runtime.after(3, runtime.spawn, second, "t", take("again"))
-        runtime.run(100)
-        threads.clear()
-    assert seen == [("first", "got it"), ("second", "refused"), ("again", "got it")]
 
 
 def test_processes_have_numbers_of_their_own():
