@@ -221,28 +221,22 @@ class ReadingConnection(Connection):
         """What it reads with."""
         return list(self._consumers)
 
-    def ensure(
-        self,
-        method: Callable[[], object],
-        retry: int | None = None,
-        recoverable_error_callback: Callable[[Exception], None] | None = None,
-        **options: object,
-    ) -> object:
-        """Call a method until it meets no error; each error ends the channel or the connection."""
+    def ensure(self, method: Callable[[], object], *arguments: object, **options: object) -> object:
+        """Call a method until it meets no error; each error ends the channel or the connection.
 
-        def note(error: Exception) -> None:
-            self.losses += 1
-            if recoverable_error_callback is not None:
-                recoverable_error_callback(error)
+        The library reports an error to callbacks that may raise ``Timeout`` in its place.
+        """
 
-        try:
-            result: object = super().ensure(method, retry, note, **options)
-        except Timeout:
-            raise
-        except Exception:
-            self.losses += 1
-            raise
-        return result
+        def counted() -> object:
+            try:
+                return method()
+            except Timeout:
+                raise
+            except Exception:
+                self.losses += 1
+                raise
+
+        return super().ensure(counted, *arguments, **options)
 
     def declare_consumer(self, consumer: impl_rabbit.Consumer) -> None:
         """Read with a consumer of ours in the place of one of the library's."""
