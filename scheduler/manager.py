@@ -191,8 +191,7 @@ class SchedulerManager:
 
     def stop(self, seconds_left: Callable[[], float]) -> None:
         """After the last request: finish background work, in the time that is left."""
-        self.outages.stop()
-        self._claims.stop_claiming()
+        self.stop_claiming()
         self._claims.doubts.stop()
         self.stream.stop()
         self.notifications.stop(min(seconds_left(), NOTIFY_TIMEOUT))

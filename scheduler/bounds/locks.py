@@ -1,9 +1,9 @@
 """Locks by name that are held for a short time and waited for with a bound."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 import threading
-import time
+from weakref import WeakValueDictionary
 
 from scheduler.bounds import deadline
 from scheduler.bounds.waits import What, waiting_for
@@ -14,43 +14,25 @@ class KeyedLocks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._locks: dict[str, tuple[threading.Lock, int]] = {}
+        self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     @contextmanager
-    def hold(self, keys: Iterable[str], timeout: float, what: What) -> Iterator[bool]:
-        """Hold the locks of all keys.
+    def hold(self, key: str, timeout: float, what: What) -> Iterator[bool]:
+        """Hold the lock of a key.
 
         Args:
-            keys: May repeat.
-            timeout: Seconds to wait for all of them together, at most until the deadline of the request.
+            timeout: Seconds to wait for it, at most until the deadline of the request.
             what: What is waited for meanwhile, as ``waiting_for`` takes it.
 
         Yields:
-            True while all locks are held; False if the time was over, and none is held.
+            Whether it is held.
         """
-        end = time.monotonic() + deadline.current().bound(timeout)
-        with ExitStack() as held:
-            # In one order for all callers, or two of them could wait for each other.
-            with waiting_for(what):
-                acquired = all(self._acquire(key, end, held) for key in sorted(set(keys)))
-            if not acquired:
-                held.close()
-            yield acquired
-
-    def _acquire(self, key: str, end: float, held: ExitStack) -> bool:
         with self._lock:
-            lock, users = self._locks.get(key) or (threading.Lock(), 0)
-            self._locks[key] = (lock, users + 1)
-        held.callback(self._remove_user, key)
-        if not lock.acquire(timeout=max(0.0, end - time.monotonic())):
-            return False
-        held.callback(lock.release)
-        return True
-
-    def _remove_user(self, key: str) -> None:
-        with self._lock:
-            lock, users = self._locks[key]
-            if users == 1:
-                del self._locks[key]
-            else:
-                self._locks[key] = (lock, users - 1)
+            lock = self._locks.setdefault(key, threading.Lock())
+        with waiting_for(what):
+            held = lock.acquire(timeout=deadline.current().bound(timeout))
+        try:
+            yield held
+        finally:
+            if held:
+                lock.release()

@@ -51,22 +51,16 @@ class RouterService:
         self._client.start()
         self._router.presence.start()
 
-    def wait_until_ready(self, timeout: float) -> bool:
-        """Return True: no database is read."""
+    def _wait(self, timeout: float) -> bool:
+        """Return True: no database is read, and requests wait for partitions that do not reply."""
         return True
 
-    def wait_until_able(self, timeout: float) -> bool:
-        """Return True: requests wait for partitions that do not reply."""
-        return True
+    wait_until_ready = wait_until_able = _wait
 
-    def catch_up(self) -> None:
-        """Do nothing: a router knows nothing of earlier decisions."""
+    def _do_nothing(self) -> None:
+        """Do nothing: options take effect at the next start, and requests under way are answered."""
 
-    def reset(self) -> None:
-        """Do nothing: the options of partitions take effect at the next start."""
-
-    def stop_claiming(self) -> None:
-        """Do nothing: requests under way are answered."""
+    catch_up = reset = stop_claiming = _do_nothing
 
     def stop(self, seconds_left: Callable[[], float]) -> None:
         """Close the connection, after the last request."""

@@ -1,8 +1,11 @@
 """Calls to other schedulers, each with a reply queue of its own while it is under way.
 
 A scheduler releases what it claimed if the reply queue is gone when it replies. So a call that is given up is
-given up for good: its reply queue is deleted, and what came until then is still taken. The client of
-oslo.messaging has one reply queue for all calls: a late reply is confirmed to its sender, and dropped.
+given up for good: its reply queue is deleted, and what came until then is still taken.
+
+The client of oslo.messaging is not used as it has one reply queue for all calls, so that a late reply would
+be confirmed to its sender and dropped, says nothing of heartbeats, lets a call wait in its queue for as long
+as its caller waits, and drops of an error what its class does not know (``final``).
 """
 
 from collections.abc import Callable, Mapping
@@ -150,7 +153,14 @@ class Client:
             "_unique_id": uuid.uuid4().hex,
         }
         try:
-            self._send(topic, body, patience, again=again)
+            self._bus.publish(
+                topic,
+                library.envelope_of(body),
+                time.monotonic() + SEND_TIMEOUT,
+                headers={DELIVERED_BEFORE: True} if again else {},
+                # what no scheduler takes in this time must not be found by one that starts later
+                expiration=min(patience),
+            )
         except NobodyReads:
             self._spare.put(replies)
             raise NoReply(f"there is no queue {topic}") from None
@@ -162,16 +172,6 @@ class Client:
         if reply is None:
             raise NoReply(f"no scheduler of {topic} was heard for {patience.silence:g} seconds")
         return _reply_of(reply)
-
-    def _send(self, topic: str, body: Mapping[str, object], patience: Patience, *, again: bool) -> None:
-        self._bus.publish(
-            topic,
-            library.envelope_of(dict(body)),
-            time.monotonic() + SEND_TIMEOUT,
-            headers={DELIVERED_BEFORE: True} if again else {},
-            # what no scheduler takes in this time must not be found by one that starts later
-            expiration=min(patience),
-        )
 
     def _wait(
         self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]

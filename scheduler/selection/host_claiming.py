@@ -136,7 +136,7 @@ class HostClaiming:
                 chosen = index, None
         else:
             turn = "its turn among requests that choose a host"
-            with self._ranking.hosts.reservations.pending.turns.hold([TURN], TURN_TIMEOUT, turn):
+            with self._ranking.hosts.reservations.pending.turns.hold(TURN, TURN_TIMEOUT, turn):
                 self._ranking.refresh_pending()
                 chosen = self._reserve_best(instance_uuid)
         if chosen is None:

@@ -55,7 +55,7 @@ class ServerGroups:
             yield request
         elif TAKING_TURNS & {group.policy, *group.policies}:
             turn = f"its turn in server group {group.uuid}"
-            with self._locks.hold([group.uuid], self._lock_timeout, turn) as alone:
+            with self._locks.hold(group.uuid, self._lock_timeout, turn) as alone:
                 if not alone:
                     text = "Lock of server group %s timed out; continuing without it"
                     self._warnings.warning(("lock", group.uuid), text, group.uuid)
