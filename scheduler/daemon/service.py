@@ -47,8 +47,6 @@ CLOSING_TIME = 20
 #: them. With the default of 700 the collector would traverse all host data at every second request.
 COLLECT_AFTER = 10_000
 
-CANNOT_STOP_EXPLANATIONS = "Cannot stop answering berth-explain: %s"
-
 
 class DatabaseAway(errors.BerthError):
     """The API database could not be read in the time that a start has."""
@@ -248,20 +246,13 @@ class Service:
             LOG.warning("Graceful shutdown timed out with requests in progress; the broker redelivers them")
 
     def _finish_requests(self) -> None:
-        # at the same time: each waits until its reading thread looks at its connection again
-        questions = threading.Thread(target=self._stop_explanations, name="stop explanations", daemon=True)
-        self._attempt(CANNOT_STOP_EXPLANATIONS, questions.start)
         self._attempt("Cannot stop taking requests: %s", self._server.stop)
         LOG.info("The daemon takes no more requests")
         self._server.wait()
-        if questions.is_alive():
-            questions.join()
-        self._server.bus.close()
-
-    def _stop_explanations(self) -> None:
         if self._explanations is not None:
-            self._attempt(CANNOT_STOP_EXPLANATIONS, self._explanations.stop)
-            self._attempt(CANNOT_STOP_EXPLANATIONS, self._explanations.wait)
+            for step in (self._explanations.stop, self._explanations.wait):
+                self._attempt("Cannot stop answering berth-explain: %s", step)
+        self._server.bus.close()
 
 
 def spare_the_collector() -> None:

@@ -125,7 +125,7 @@ class Bus:
     def is_read(self, queue: str) -> bool:
         """Return whether anybody reads from a queue; raises if the broker does not answer."""
         with self._connection(time.monotonic() + LOOK_TIMEOUT) as connection:
-            broker = library.broker_of(connection)
+            broker = connection.connection
             # on a channel of its own, which a refusal ends
             with broker.connection.transport.having_timeout(LOOK_TIMEOUT), broker.channel() as channel:
                 try:
@@ -219,7 +219,7 @@ class _Publication:
         taken for that of the next message.
         """
         channel = None
-        connection = library.broker_of(self._connection)
+        connection = self._connection.connection
         if connection.connected:
             with suppress(Exception):  # it is lost meanwhile: the next message finds another one
                 channel = connection.channel()

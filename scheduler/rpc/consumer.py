@@ -279,7 +279,7 @@ class Consumer:
         if self._connection is None or self.backlog.is_stuck:
             return False
         try:
-            return bool(library.broker_of(self._connection).connected)
+            return bool(self._connection.connection.connected)
         except Exception:  # noqa: BLE001 - the reading thread may be replacing it
             return False
 

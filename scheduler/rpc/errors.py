@@ -44,8 +44,8 @@ def for_caller(error: BaseException) -> Exception:
     one whose text has several lines, is long or has a URL with a password: such texts quote what a user sent,
     and callers log them.
     """
-    if isinstance(error, errors.BerthError):
-        return _of_berth(error)
+    if isinstance(error, errors.BerthError) and error.nova_name is not None:
+        return _of_berth(error, error.nova_name)
     if errors.is_fault_of_request(error):
         # Users would read the name of the class, and nothing else.
         return _nova_class("Invalid")(_short_line(str(error)))
@@ -60,10 +60,7 @@ def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, object]) 
     return made(text, **{key: value for key, value in kwargs.items() if key != "final"})
 
 
-def _of_berth(error: errors.BerthError) -> Exception:
-    if error.nova_name is None:
-        sendable = _can_be_sent(error) and _is_short_line(str(error))
-        return error if sendable else InternalError(_describe(error))
+def _of_berth(error: errors.BerthError, name: str) -> Exception:
     kwargs: dict[str, object] = {}
     if isinstance(error, errors.NoValidHost):
         kwargs = {"reason": _short_line(error.reason), "code": 500}
@@ -71,7 +68,7 @@ def _of_berth(error: errors.BerthError) -> Exception:
             kwargs["final"] = True  # for a router; nova's class ignores it
     elif isinstance(error, errors.DependencyUnavailable):
         kwargs = {"code": 503}  # nova's classes stand for 404 and 500
-    return _nova_class(error.nova_name)(_short_line(str(error)), **kwargs)
+    return _nova_class(name)(_short_line(str(error)), **kwargs)
 
 
 def _nova_class(name: str) -> type[RemoteError]:

@@ -137,11 +137,6 @@ def use_channel(connection: Connection, channel: Channel | None) -> None:
     connection._set_current_channel(channel)
 
 
-def broker_of(connection: Connection) -> kombu.Connection:
-    """Return kombu's connection."""
-    return connection.connection
-
-
 class QueueConsumer(impl_rabbit.Consumer):
     """Reads from a queue.
 

@@ -40,7 +40,7 @@ class Channel(NamedTuple):
 
     notifier: messaging.Notifier
     of_request: Callable[[objects.RequestSpec], payloads.Payload]
-    of_service: Callable[[Mapping[str, object]], payloads.Payload] | None = None
+    of_service: Callable[[Mapping[str, object]], payloads.Payload | None] = lambda _service: None
 
 
 class Notifications:
@@ -60,24 +60,17 @@ class Notifications:
         self._loop = BackgroundLoop("notifications", self._send_waiting)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
 
-    @property
-    def running(self) -> bool:
-        """Whether the sending thread is alive."""
-        return self._loop.running
-
     def select_destinations_start(self, context: RequestContext, spec: objects.RequestSpec) -> None:
         """Report that candidates are known and hosts are about to be examined."""
-        self._notify_of_request(context, START, spec)
+        self._notify(context, START, lambda channel: channel.of_request(spec))
 
     def select_destinations_end(self, context: RequestContext, spec: objects.RequestSpec) -> None:
         """Report that all instances have their hosts."""
-        self._notify_of_request(context, END, spec)
+        self._notify(context, END, lambda channel: channel.of_request(spec))
 
     def service_created(self, context: RequestContext, service: Mapping[str, object]) -> None:
         """Report a new record of this scheduler in table ``services``."""
-        for channel in self._channels:
-            if channel.of_service is not None:
-                self._notify(channel, context, SERVICE_CREATE, partial(channel.of_service, service))
+        self._notify(context, SERVICE_CREATE, lambda channel: channel.of_service(service))
 
     def stop(self, timeout: float) -> None:
         """Send what waits, for at most ``timeout`` seconds, and end the thread."""
@@ -93,18 +86,16 @@ class Notifications:
         all_sent.wait(max(0.0, end - self._clock()))
         self._loop.stop(max(0.0, end - self._clock()))
 
-    def _notify_of_request(self, context: RequestContext, event: str, spec: objects.RequestSpec) -> None:
-        for channel in self._channels:
-            self._notify(channel, context, event, partial(channel.of_request, spec))
-
     def _notify(
-        self, channel: Channel, context: RequestContext, event: str, make: Callable[[], payloads.Payload]
+        self, context: RequestContext, event: str, make: Callable[[Channel], payloads.Payload | None]
     ) -> None:
-        try:
-            # made here, as the request continues to change
-            self._put(partial(self._send, channel.notifier, context.redacted_copy(), event, make()))
-        except Exception:
-            LOG.exception("Cannot make notification %s", event)
+        for channel in self._channels:
+            try:
+                payload = make(channel)  # here, as the request continues to change
+                if payload is not None:
+                    self._put(partial(self._send, channel.notifier, context.redacted_copy(), event, payload))
+            except Exception:
+                LOG.exception("Cannot make notification %s", event)
 
     def _put(self, notification: Callable[[], None]) -> None:
         try:

@@ -85,7 +85,7 @@ def test_nothing_by_default(conf, context, request_spec):
     sending.select_destinations_start(context, request_spec)
     sending.service_created(context, {"host": "sched1"})
     sending.stop(1)
-    assert not sending.running
+    assert not sending._loop.running
 
 
 def test_service_created(context):
