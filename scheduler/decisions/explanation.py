@@ -186,7 +186,7 @@ class FailureExplainer:
             chain = world.chain().prepare(failure.request)
         rejections, others = FilterRejections(known, failed), near.copy()
         rejections.note_pass(failure.steps)
-        judged = failure.judged if failure.judged is not None and len(failure.judged) else None
+        judged = failure.narrowed.hosts if failure.narrowed and len(failure.narrowed.hosts) else None
         if judged is not None:
             rejections.note(chain, judged.where(np.ones(len(judged), bool)))
             others[judged.table_rows] = False

@@ -4,7 +4,7 @@ Hosts that fail the same constraints are one entry. A constraint that hosts fail
 without it these hosts would have the request.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -40,20 +40,20 @@ class _Entry(NamedTuple):
 
     def explain(self, positions: np.ndarray) -> list[Reason]:
         """Return why some hosts fail the constraint, the reason of most hosts first."""
-        found: dict[str, list[Reason]] = {}
+        reasons: dict[str, list[Reason]] = {}
         for mask, explain in self.sources:
-            known = mask[positions]
-            for reason in explain(positions[known]) if known.any() else ():
-                found.setdefault(reason.text, []).append(reason)
-            positions = positions[~known]
-        return sorted(map(_together, found.values()), key=lambda reason: -reason.hosts)
+            covered = mask[positions]
+            for reason in explain(positions[covered]) if covered.any() else ():
+                reasons.setdefault(reason.text, []).append(reason)
+            positions = positions[~covered]
+        return sorted(map(_together, reasons.values()), key=lambda reason: -reason.hosts)
 
 
 def _together(reasons: Sequence[Reason]) -> Reason:
     """Return one reason for equal ones; the number of hosts is 0, for unknown, if it is so of one."""
-    complete = all(each.hosts for each in reasons)
-    hosts = sum(each.hosts for each in reasons) if complete else 0
-    most = max((each.most for each in reasons if each.most is not None), default=None)
+    complete = all(reason.hosts for reason in reasons)
+    hosts = sum(reason.hosts for reason in reasons) if complete else 0
+    most = max((reason.most for reason in reasons if reason.most is not None), default=None)
     return Reason(reasons[0].text, hosts, reasons[0].limit, most)
 
 
@@ -88,20 +88,20 @@ class FailedConstraints:
 
     def _add(self, entry: _Entry) -> None:
         text = entry.constraint.text
-        if (known := self._entries.get(text)) is not None:
-            entry = _Entry(entry.constraint, entry.mask | known.mask, (*known.sources, *entry.sources))
+        if (before := self._entries.get(text)) is not None:
+            entry = _Entry(entry.constraint, entry.mask | before.mask, (*before.sources, *entry.sources))
         if entry.mask.any():
             self._entries[text] = entry
 
     def explain(self, text: str, explain: Callable[[Explain], Explain]) -> None:
         """Replace the reasons of a constraint by what is made of them."""
-        if known := self._entries.get(text):
-            self._entries[text] = known._replace(sources=((known.mask, explain(known.explain)),))
+        if entry := self._entries.get(text):
+            self._entries[text] = entry._replace(sources=((entry.mask, explain(entry.explain)),))
 
     def failed(self, text: str) -> np.ndarray:
         """Return which hosts fail the constraint of this name."""
-        known = self._entries.get(text)
-        return np.zeros(self._hosts, bool) if known is None else known.mask
+        entry = self._entries.get(text)
+        return np.zeros(self._hosts, bool) if entry is None else entry.mask
 
     def counts(self) -> np.ndarray:
         """Return how many constraints each host fails."""
@@ -142,7 +142,9 @@ class FailedConstraints:
     def of(self, position: int) -> list[tuple[Constraint, Sequence[Reason]]]:
         """Return what one host fails, with the reasons."""
         at = np.array([position])
-        return [(one.constraint, one.explain(at)) for one in self._entries.values() if one.mask[position]]
+        return [
+            (entry.constraint, entry.explain(at)) for entry in self._entries.values() if entry.mask[position]
+        ]
 
     def why(
         self, name: Callable[[int], str], cut: Mapping[str, bool] | None = None
@@ -157,23 +159,23 @@ class FailedConstraints:
         """
         entries = list(self._entries.values())
         why = Why(self._hosts, constraints=[entry.constraint for entry in entries])
-        found = sorted(self._sets(), key=lambda pair: (len(pair[0]), -len(pair[1]), pair[0]))
-        why.suitable = sum(len(positions) for numbers, positions in found if not numbers)
-        singles = [one for one in found if len(one[0]) == 1]
-        several = [one for one in found if len(one[0]) > 1][:MOST_SETS]
+        all_sets = sorted(self._sets(), key=lambda pair: (len(pair[0]), -len(pair[1]), pair[0]))
+        why.suitable = sum(len(positions) for numbers, positions in all_sets if not numbers)
+        singles = [each for each in all_sets if len(each[0]) == 1]
+        several = [each for each in all_sets if len(each[0]) > 1][:MOST_SETS]
         sets = np.full(self._hosts, -1)
-        for numbers, positions in singles:
-            sets[positions] = len(why.failing)
-            why.failing.append(
-                _failing([entries[number] for number in numbers], list(numbers), positions, name)
-            )
-            why.failing[-1].cut = bool(cut and cut.get(entries[numbers[0]].constraint.text))
+
+        def add(some: Iterable[tuple[tuple[int, ...], np.ndarray]]) -> None:
+            for numbers, positions in some:
+                sets[positions] = len(why.failing)
+                of_set = [entries[number] for number in numbers]
+                why.failing.append(_failing(of_set, list(numbers), positions, name))
+
+        add(singles)
+        for failing in why.failing:
+            failing.cut = bool(cut and cut.get(why.of(failing)[0].text))
         self._add_alternatives(why, name)
-        for numbers, positions in several:
-            sets[positions] = len(why.failing)
-            why.failing.append(
-                _failing([entries[number] for number in numbers], list(numbers), positions, name)
-            )
+        add(several)
         return why, sets
 
     def _add_alternatives(self, why: Why, name: Callable[[int], str]) -> None:
@@ -182,12 +184,14 @@ class FailedConstraints:
             positions = np.flatnonzero(other.mask & alone & ~self.failed(other.constraint.text))
             if not len(positions):
                 continue
-            known = next((each for one, each in why.alone() if one.text == other.constraint.text), None)
-            if known is not None:
-                known.hosts += len(positions)
-                known.names = [*known.names, *_names(positions, name)][:NAMED]
+            failing = next(
+                (group for constraint, group in why.alone() if constraint.text == other.constraint.text), None
+            )
+            if failing is not None:
+                failing.hosts += len(positions)
+                failing.names = [*failing.names, *_names(positions, name)][:NAMED]
                 continue
-            texts = [one.text for one in why.constraints]
+            texts = [constraint.text for constraint in why.constraints]
             if other.constraint.text not in texts:
                 why.constraints.append(other.constraint)
                 texts.append(other.constraint.text)

@@ -6,39 +6,47 @@ from typing import Self
 
 import numpy as np
 
-from scheduler.filters.chain import PreparedChain, Step
+from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import Narrowed
 
 
 @dataclass
 class Failure:
     """What a request saw until it failed.
 
+    It refers to all hosts of the last pass.
+
     Attributes:
-        offered: The hosts that were ranked last; None if there were none.
-        judged: Those that the request itself allows, with what it has consumed of them.
-        chain: The filters for them.
-        number: The instance that has no host, from 0.
-        placed: For each instance that had found one, the row of its host and what it took.
-        steps: What each filter did for that instance.
-        refused: Why claims on hosts were refused, by row.
         answer: Placement's answer; None if the mirror named the hosts.
+        offered: The hosts that were ranked last; None if there were none.
+        narrowed: Those that the request itself allows, with what it has consumed of them.
+        chain: The filters for them.
+        filtered: What the filters did last.
+        number: The instance that they did it for, from 0: the one that has no host.
+        placed: For each instance before, the row of its host and what it took.
+        refused: Why claims on hosts were refused, by row.
     """
 
     request: SchedulingRequest
-    queries: Sequence[Query]
-    offered: HostView | None = None
-    judged: HostView | None = None
-    chain: PreparedChain | None = None
-    number: int = 0
-    placed: Mapping[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
-    steps: Sequence[Step] = ()
-    refused: Mapping[int, str] = field(default_factory=dict)
+    queries: Sequence[Query] = ()
     answer: Candidates | None = None
+    offered: HostView | None = None
+    narrowed: Narrowed | None = None
+    chain: PreparedChain | None = None
+    filtered: Filtered | None = None
+    number: int = 0
+    placed: dict[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
+    refused: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """What each filter did for that instance."""
+        return self.filtered.steps if self.filtered else ()
 
     @property
     def shared(self) -> list[AllocationCandidate]:

@@ -36,7 +36,7 @@ def is_unspecific(error: Error) -> bool:
 
 def cause_of(decision: Decision) -> Cause | None:
     """Return why a request found no valid host; None if it found one, or ended with another error."""
-    error, found, why = decision.error, decision.candidates, decision.why
+    error, candidates, why = decision.error, decision.candidates, decision.why
     if error is None or error.kind not in {"NoValidHost", "RequestFilterFailed"}:
         return None
     if TOO_LATE in error.text:
@@ -44,8 +44,8 @@ def cause_of(decision: Decision) -> Cause | None:
     if not is_unspecific(error):
         text = error.text.removeprefix("No valid host was found. ").strip()
         return _cause(CauseCode.REQUEST, text, text)
-    if found.hosts and not found.known and not (why and why.failing):
-        words = f"none of {count_text(found.hosts, 'host')} is known in a cell that takes part"
+    if candidates.hosts and not candidates.known and not (why and why.failing):
+        words = f"none of {count_text(candidates.hosts, 'host')} is known in a cell that takes part"
         return _cause(CauseCode.UNKNOWN_HOSTS, "", words)
     if why is None:
         return _cause(CauseCode.COMBINATION, "", "what each host fails could not be found out")
@@ -66,33 +66,37 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     if why.suitable:
         hosts = count_text(why.suitable, "host")
         yield _cause(CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since")
-    alone = sorted(((code_of(one, each), one, each) for one, each in why.alone()), key=_rank)
+    alone = sorted(
+        ((code_of(constraint, group), constraint, group) for constraint, group in why.alone()), key=_rank
+    )
     for code, constraint, failing in alone[:1]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
-        lines += [failing_text(why, each) for each in _to_name(why) if each is not failing]
+        lines += [failing_text(why, group) for group in _to_name(why) if group is not failing]
         special = remedy_of(why, constraint, failing, kind=decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
             special = for_fewer(why.placed, special or code.remedy)
         yield _cause(code, constraint.text, _in_words(why, lines), special)
     if why.failing:
-        lines = [failing_text(why, each) for each in _to_name(why)]
+        lines = [failing_text(why, group) for group in _to_name(why)]
         constraints = why.of(why.failing[0])
-        amounts = all(one.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for one in constraints)
-        known = any(one.kind == ConstraintKind.AMOUNT for one in constraints)
-        code = CauseCode.RESOURCES if amounts and known else CauseCode.COMBINATION
-        subject = " and ".join(one.text for one in constraints)
+        amounts = all(
+            constraint.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for constraint in constraints
+        )
+        has_amount = any(constraint.kind == ConstraintKind.AMOUNT for constraint in constraints)
+        code = CauseCode.RESOURCES if amounts and has_amount else CauseCode.COMBINATION
+        subject = " and ".join(constraint.text for constraint in constraints)
         yield _cause(code, subject, _in_words(why, lines))
     yield _cause(CauseCode.NOT_OFFERED, "", "no compute node is known")
 
 
 def _to_name(why: Why) -> Sequence[Failing]:
     """Return the sets to name: those of hosts that the plan itself leaves out only if there is no other."""
-    of_plan = {at for at, one in enumerate(why.constraints) if one == LEFT_OUT}
-    return [each for each in why.failing if of_plan.isdisjoint(each.constraints)] or why.failing
+    of_plan = {at for at, constraint in enumerate(why.constraints) if constraint == LEFT_OUT}
+    return [group for group in why.failing if of_plan.isdisjoint(group.constraints)] or why.failing
 
 
-def _rank(one: tuple[CauseCode, Constraint, Failing]) -> tuple[int, int]:
-    code, _, failing = one
+def _rank(cause: tuple[CauseCode, Constraint, Failing]) -> tuple[int, int]:
+    code, _, failing = cause
     first = _FIRST.index(code) if code in _FIRST else len(_FIRST)
     return first + 1 + (_LAST.index(code) if code in _LAST else -1), -failing.hosts
 
@@ -105,9 +109,9 @@ def _in_words(why: Why, lines: Sequence[str]) -> str:
 def _of_named_host(why: Why, code: CauseCode) -> Iterator[str]:
     """Yield what the host that the request names fails: that others suit is of little use then."""
     if code is CauseCode.HOST:
-        for each in why.failing:
-            if not any(one.kind == ConstraintKind.HOST for one in why.of(each)):
-                yield failing_text(why, each)
+        for group in why.failing:
+            if not any(constraint.kind == ConstraintKind.HOST for constraint in why.of(group)):
+                yield failing_text(why, group)
 
 
 def code_of(constraint: Constraint, failing: Failing) -> CauseCode:

@@ -77,43 +77,43 @@ class HostHistory(msgspec.Struct):
 
 def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
     """Return the outcomes of a host, by its service host or its node name."""
-    found = HostHistory()
+    history = HostHistory()
     for decision in decisions:
         if decision.candidates.source in OF_PLACEMENT:
-            _count(decision, name, found)
-    return merged([found])
+            _count(decision, name, history)
+    return merged([history])
 
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
-    each = list(histories)
+    all_histories = list(histories)
     return HostHistory(
-        min((one.since for one in each if one.since), default=None),
-        sum(one.requests for one in each),
-        sum(one.considered for one in each),
-        sum(one.chosen for one in each),
-        sum(one.alternate for one in each),
-        list(_grouped(chain.from_iterable(one.losses for one in each))),
-        _united(chain.from_iterable(one.unexplained for one in each)),
+        min((history.since for history in all_histories if history.since), default=None),
+        sum(history.requests for history in all_histories),
+        sum(history.considered for history in all_histories),
+        sum(history.chosen for history in all_histories),
+        sum(history.alternate for history in all_histories),
+        list(_grouped(chain.from_iterable(history.losses for history in all_histories))),
+        _united(chain.from_iterable(history.unexplained for history in all_histories)),
     )
 
 
-def _count(decision: Decision, name: str, found: HostHistory) -> None:
-    found.requests += 1
-    found.since = min(filter(None, (found.since, decision.time)))
+def _count(decision: Decision, name: str, history: HostHistory) -> None:
+    history.requests += 1
+    history.since = min(filter(None, (history.since, decision.time)))
     # of several nodes of a host the first counts: the most important are first
     hosts = enumerate(rendering.hosts(decision))
-    named = next((pair for pair in hosts if name in (pair[1].host, pair[1].node)), None)
-    if named is None:
-        found.unexplained.append(_unexplained(decision, name))
+    match = next((pair for pair in hosts if name in (pair[1].host, pair[1].node)), None)
+    if match is None:
+        history.unexplained.append(_unexplained(decision, name))
         return
-    place, host = named
-    found.considered += 1
+    place, host = match
+    history.considered += 1
     if host.outcome == CHOSEN:
-        found.chosen += 1
+        history.chosen += 1
         return
     if host.outcome == ALTERNATE:
-        found.alternate += 1
-    found.losses.append(_loss(decision, host, place))
+        history.alternate += 1
+    history.losses.append(_loss(decision, host, place))
 
 
 def _loss(decision: Decision, host: rendering.Host, place: int) -> Loss:
@@ -133,7 +133,7 @@ def _outweighed(decision: Decision, place: int) -> str:
     if place not in decision.best.host:
         return "it passed; others were chosen"
     rank = decision.best.host.index(place)
-    ahead = [(each.added(0) - each.added(rank), each.weigher) for each in decision.best.weights]
+    ahead = [(weights.added(0) - weights.added(rank), weights.weigher) for weights in decision.best.weights]
     most, name = max(ahead, default=(0.0, ""))
     if most <= 0:
         return "it passed; others were chosen"
@@ -142,9 +142,9 @@ def _outweighed(decision: Decision, place: int) -> str:
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:
     reason = NOT_NAMED if decision.error is None else NOT_OFFERED
-    for each in decision.why.failing if decision.why else ():
-        if name in each.names and decision.why:
-            reason = f"Placement did not offer it: {constraints_text(decision.why, each)}"
+    for failing in decision.why.failing if decision.why else ():
+        if name in failing.names and decision.why:
+            reason = f"Placement did not offer it: {constraints_text(decision.why, failing)}"
     latest = decision.request_id or decision.instances[0]
     flavor = str(decision.flavor.name or "")
     return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)
@@ -160,11 +160,11 @@ def _grouped(losses: Iterable[Loss]) -> Iterator[Loss]:
 
 
 def _united(some: Iterable[Unexplained]) -> list[Unexplained]:
-    found: dict[tuple[str, str, str | None], Unexplained] = {}
-    for each in some:
-        key = (each.reason, each.flavor, each.zone)
-        known = found.get(key, each)
-        latest = max(known, each, key=lambda one: one.time)
-        requests = each.requests if known is each else known.requests + each.requests
-        found[key] = msgspec.structs.replace(latest, requests=requests)
-    return sorted(found.values(), key=lambda each: -each.requests)
+    united: dict[tuple[str, str, str | None], Unexplained] = {}
+    for request in some:
+        key = (request.reason, request.flavor, request.zone)
+        before = united.get(key, request)
+        latest = max(before, request, key=lambda request: request.time)
+        requests = request.requests if before is request else before.requests + request.requests
+        united[key] = msgspec.structs.replace(latest, requests=requests)
+    return sorted(united.values(), key=lambda request: -request.requests)

@@ -68,11 +68,6 @@ class OpenRequest(msgspec.Struct, frozen=True):
         more = f" and {self.more_instances} more" if self.more_instances else ""
         return f"{', '.join(self.instances)}{more}"
 
-    def after(self, seconds: float) -> "OpenRequest":
-        """Return it as it is so many seconds later, if nothing has changed."""
-        waited = round(self.waited + seconds, 1) if self.waits_for else 0.0
-        return msgspec.structs.replace(self, age=round(self.age + seconds, 1), waited=waited)
-
     def __str__(self) -> str:
         """Return it as one line."""
         waits = f"for {self.waited:.1f} s waiting for {self.waits_for}" if self.waits_for else "not waiting"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -33,13 +33,8 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 LARGEST_FILE = 64 * MIB
 
 
-class ExplainFailure(Protocol):
-    """Explains failed requests."""
-
-    def __call__(self, failure: Failure, *, asks: bool) -> Explanation:
-        """Return why no host suits; without asking Placement, if so."""
-        ...
-
+ExplainFailure = Callable[..., Explanation]
+"""Returns why no host suits, as ``FailureExplainer.explain``."""
 
 #: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
@@ -64,7 +59,6 @@ class DecisionRecorder:
 
         Args:
             observe: Called with the trace of each request, and the error that ended it, if any.
-            explain: Returns why no host suits a request, as ``FailureExplainer.explain``.
             names: Returns the names of cells.
         """
         self._conf: Any = conf

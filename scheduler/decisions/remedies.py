@@ -52,14 +52,14 @@ def remedy_of(why: Why, constraint: Constraint, failing: Failing, kind: str) -> 
     Args:
         kind: The kind of the request, such as ``build``.
     """
-    if constraint.kind in _OF_ROOM and any(one.filter in AFFINITY for one in why.constraints):
+    if constraint.kind in _OF_ROOM and any(other.filter in AFFINITY for other in why.constraints):
         return OF_AFFINITY
     match constraint.kind:
         case ConstraintKind.AMOUNT:
             reason = next(iter(failing.first_reasons), Reason(""))
             return remedy_of_amount(constraint.text.partition(" ")[2], reason, why.placed)
         case ConstraintKind.DISABLED:
-            return OF_STALE_TRAIT if [one.text for one in failing.first_reasons] == [STALE] else ""
+            return OF_STALE_TRAIT if [reason.text for reason in failing.first_reasons] == [STALE] else ""
         case ConstraintKind.IGNORED | ConstraintKind.ZONE:
             return "" if kind == "build" else _OF_MOVES[ConstraintKind(constraint.kind)]
         case ConstraintKind.SYNCHRONIZED:
@@ -78,12 +78,14 @@ def _remedy_of_rule(why: Why, constraint: Constraint) -> str:
 def _is_out_of_service(why: Why) -> bool:
     """Return whether the service of a host of the affinity group is disabled or down."""
     of_group = (
-        why.of(each) for each in why.failing if not any(one.filter in AFFINITY for one in why.of(each))
+        why.of(failing)
+        for failing in why.failing
+        if not any(constraint.filter in AFFINITY for constraint in why.of(failing))
     )
     return any(
-        one.kind == ConstraintKind.DISABLED or one.filter == "ComputeFilter"
+        constraint.kind == ConstraintKind.DISABLED or constraint.filter == "ComputeFilter"
         for constraints in of_group
-        for one in constraints
+        for constraint in constraints
     )
 
 

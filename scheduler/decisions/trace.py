@@ -5,7 +5,6 @@ the request has failed, or when it is wanted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 import math
 import time
@@ -15,7 +14,7 @@ import numpy as np
 from scheduler.bounds.waits import Waits
 from scheduler.claims.session import Session
 from scheduler.decisions import document
-from scheduler.decisions.document import Decision, Out, refused
+from scheduler.decisions.document import Decision, Out
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of, is_unspecific
@@ -48,25 +47,6 @@ Explain = Callable[[Failure], Explanation | None]
 """Returns why no host suits; None if that cannot be found out."""
 
 
-@dataclass(slots=True)
-class _Pass:
-    """A pass over hosts. It refers to all of them.
-
-    Attributes:
-        filtered: What the filters did last.
-        number: The instance that they did it for, from 0.
-        placed: For each instance that has found a host, its row and what the instance takes.
-    """
-
-    offered: HostView
-    narrowed: Narrowed
-    chain: PreparedChain
-    request: SchedulingRequest
-    filtered: Filtered | None = None
-    number: int = 0
-    placed: dict[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
-
-
 class Trace(DecisionObserver):
     """Notes one decision.
 
@@ -96,9 +76,8 @@ class Trace(DecisionObserver):
         self._also = also
         self._clock = clock
         self._started = self._marked = clock()
-        self._answer: Candidates | None = None
         self._sessions: list[Session] = []
-        self._pass: _Pass | None = None
+        self._seen = Failure(request)
         self.request = request
         self.sent_at = 0.0
         self.step = "query"
@@ -139,13 +118,12 @@ class Trace(DecisionObserver):
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
-        self.record.queries = queries
+        self.record.queries = self._seen.queries = queries
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
         self._forget_pass()
-        self.sent_at = found.sent_at
-        self._answer = found
+        self.sent_at, self._seen.answer = found.sent_at, found
         self.record.candidates = document.CandidateOrigin(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
@@ -171,10 +149,11 @@ class Trace(DecisionObserver):
         A pass that another one follows is not logged: operators count these lines, and take them as proof
         that Placement offered hosts and the named filter rejected them.
         """
-        if self._pass is not None:
-            self._pass.narrowed.log()
-            if self._pass.filtered is not None:
-                self._pass.filtered.log_empty(self.request.instance_uuids[self._pass.number])
+        seen = self._seen
+        if seen.narrowed is not None:
+            seen.narrowed.log()
+        if seen.filtered is not None:
+            seen.filtered.log_empty(self.request.instance_uuids[seen.number])
 
     def finish(self, error: BaseException | None, explain: Explain | None = None) -> None:
         """End the notes; of the hosts only those that the document names are kept.
@@ -183,8 +162,8 @@ class Trace(DecisionObserver):
             error: What ended the request.
             explain: Returns why no host suits; called if the error does not say it.
         """
-        record = self.record
-        self.mark("failed" if self._pass is None else "selection")
+        record, offered = self.record, self._seen.offered
+        self.mark("failed" if offered is None else "selection")
         if self._sessions:
             _split_claims(record.times, sum(claims.seconds for claims in self._sessions))
             for uuid in self.request.instance_uuids:
@@ -193,15 +172,19 @@ class Trace(DecisionObserver):
         record.times["total"] = self._clock() - self._started
         if error is not None:
             record.error = document.Error(type(error).__name__, mask_credentials(str(error)))
-            record.pack(None if self._pass is None else self._pass.offered.table_rows)
+            record.pack(None if offered is None else offered.table_rows)
             self._note_reasons(explain)
-        self._sessions, self._pass, self._answer = [], None, None
+        self._sessions, self._seen = [], Failure(self.request)
 
     def _note_reasons(self, explain: Explain | None) -> None:
         """Note why the request failed, in its document."""
         if explain and self.record.error and is_unspecific(self.record.error):
             self.step = "explanation"
-            failure = _failure(self._pass, self, self._answer)
+            failure = self._seen
+            failure.placed.pop(failure.number, None)
+            rows = failure.offered.table.rows_named if failure.offered else {}
+            lost = self.decision.refused_claims
+            failure.refused = {row: event.cause for event in lost for row in rows.get(event.host, ())}
             self._explain(explain, failure)
             self.mark("explanation")
             self.unexplained = failure if self.decision.why and self.decision.why.incomplete else None
@@ -229,7 +212,8 @@ class Trace(DecisionObserver):
     ) -> None:
         """Note the hosts, and forget those of earlier passes."""
         self._forget_pass()
-        self._pass = _Pass(offered, narrowed, chain, request)
+        seen = self._seen
+        seen.request, seen.offered, seen.narrowed, seen.chain = request, offered, narrowed, chain
         excluded = [each.hosts.table_rows for each in narrowed.excluded]
         self.record.outcomes = Outcomes(offered.table, excluded)
         candidates = self.record.candidates
@@ -246,17 +230,17 @@ class Trace(DecisionObserver):
 
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
-        record, self._pass = self.record, None
+        record, self._seen = self.record, Failure(self.request, self._seen.queries, self._seen.answer)
         record.filters, record.outcomes, record.selections = [], None, ()
         record.totals, record.weights = None, ()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note the counts, and if a host is left why filters rejected some of the others."""
         self._also.filtered(number, hosts, filtered)
-        last, outcomes, noted = self._pass, self.record.outcomes, self.record.filters
-        if last is None or outcomes is None:
+        outcomes, noted = self.record.outcomes, self.record.filters
+        if outcomes is None:
             return
-        last.number, last.filtered = number, filtered
+        self._seen.number, self._seen.filtered = number, filtered
         steps, left, is_first = filtered.steps, len(filtered.hosts), not noted
         del noted[MOST_STEPS:]
         if left == len(hosts) and not is_first:
@@ -286,33 +270,11 @@ class Trace(DecisionObserver):
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
         """Note where an instance was placed; only a failed request looks at it."""
-        if self._pass is not None:
-            self._pass.placed[number] = int(hosts.at([index]).table_rows[0]), candidate
+        self._seen.placed[number] = int(hosts.at([index]).table_rows[0]), candidate
         self._also.consumed(number, hosts, index, candidate)
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         self.record.selections = selections
-
-
-def _failure(last: _Pass | None, trace: Trace, answer: Candidates | None) -> Failure:
-    """Return what a request saw."""
-    queries = trace.record.queries
-    if last is None:
-        return Failure(trace.request, queries, answer=answer)
-    last.placed.pop(last.number, None)
-    rows = last.offered.table.rows_named
-    return Failure(
-        last.request,
-        queries,
-        last.offered,
-        last.narrowed.hosts,
-        last.chain,
-        last.number,
-        last.placed,
-        last.filtered.steps if last.filtered else (),
-        {row: event.cause for event in refused(trace.record.claims) for row in rows.get(event.host, ())},
-        answer,
-    )
 
 
 def _split_claims(times: dict[str, float], claims: float) -> None:

@@ -9,7 +9,7 @@ from scheduler.logs import count_text
 
 def failed_words(constraint: Constraint, reasons: Sequence[Reason]) -> str:
     """Return what one host fails, such as 'lacks 2 VCPU: at most 1 VCPU free'."""
-    return _phrase(constraint, with_reasons(constraint, reasons, 1), one=True, only=False)
+    return _phrase(constraint, with_reasons(constraint, reasons, 1), single=True, only=False)
 
 
 def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) -> str:
@@ -21,26 +21,26 @@ def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) 
 def reasons_text(reasons: Sequence[Reason], hosts: int) -> str:
     """Return why hosts fail a constraint; reasons that are not of all ``hosts`` have their number."""
     return ", ".join(
-        each.text if each.hosts in {0, hosts} else f"{each.text} on {count_text(each.hosts, 'host')}"
-        for each in reasons
+        reason.text if reason.hosts in {0, hosts} else f"{reason.text} on {count_text(reason.hosts, 'host')}"
+        for reason in reasons
     )
 
 
-def _phrase(constraint: Constraint, words: str, *, one: bool, only: bool) -> str:
+def _phrase(constraint: Constraint, words: str, *, single: bool, only: bool) -> str:
     alone = " only" if only else ""
-    be = "is" if one else "are"
+    be = "is" if single else "are"
     match constraint.kind:
         case ConstraintKind.FILTER:
             return f"{be} rejected{alone} by {words}"
         case ConstraintKind.HOST | ConstraintKind.CELL:
-            return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} not {words}"
+            return f"{'suits but ' if single and only else 'suit but ' if only else ''}{be} not {words}"
         case ConstraintKind.IGNORED:
-            return f"{'suits but ' if one and only else 'suit but ' if only else ''}{be} {words}"
+            return f"{'suits but ' if single and only else 'suit but ' if only else ''}{be} {words}"
         case ConstraintKind.SEVERAL:
-            return f"{'fails' if one else 'fail'} {words}"
+            return f"{'fails' if single else 'fail'} {words}"
     if constraint.text.startswith("forbidden"):
-        return f"{'has' if one else 'have'}{alone} {words}"
-    return f"{'lacks' if one else 'lack'}{alone} {words}"
+        return f"{'has' if single else 'have'}{alone} {words}"
+    return f"{'lacks' if single else 'lack'}{alone} {words}"
 
 
 def failing_text(why: Why, failing: Failing) -> str:
@@ -51,18 +51,20 @@ def failing_text(why: Why, failing: Failing) -> str:
 
 def constraints_text(why: Why, failing: Failing) -> str:
     """Return what hosts fail, without their number."""
-    return " and ".join(each.words for each in why.of(failing))
+    return " and ".join(constraint.words for constraint in why.of(failing))
 
 
 def _failed(constraints: Sequence[Constraint], failing: Failing) -> str:
-    one = failing.hosts == 1
+    single = failing.hosts == 1
     if len(constraints) == 1:
         words = with_reasons(constraints[0], failing.first_reasons, failing.hosts)
-        return _phrase(constraints[0], words, one=one, only=True)
+        return _phrase(constraints[0], words, single=single, only=True)
     phrases: list[str] = []
     before = ""
-    for constraint in sorted(constraints, key=lambda each: _phrase(each, "", one=one, only=False)):
-        phrase = _phrase(constraint, "", one=one, only=False)
+    for constraint in sorted(
+        constraints, key=lambda constraint: _phrase(constraint, "", single=single, only=False)
+    ):
+        phrase = _phrase(constraint, "", single=single, only=False)
         phrases.append(constraint.words if phrase == before else phrase + constraint.words)
         before = phrase
     return " and ".join(phrases)

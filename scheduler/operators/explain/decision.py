@@ -96,14 +96,14 @@ def _facts(decision: Decision, source: str) -> Iterator[Fact]:
     )
 
 
-def _candidates(found: CandidateOrigin) -> Iterator[str]:
-    if found.origin == "placement" and found.hosts:
-        yield f"Placement's answer was {found.age * 1000:.0f} ms old"
-    if found.requests > 1:
-        yield f"{found.requests} requests shared it"
-    if found.source == "mirror":
-        yield f"the mirror was refreshed {found.age:.1f} s before"
-    if found.truncated:
+def _candidates(candidates: CandidateOrigin) -> Iterator[str]:
+    if candidates.origin == "placement" and candidates.hosts:
+        yield f"Placement's answer was {candidates.age * 1000:.0f} ms old"
+    if candidates.requests > 1:
+        yield f"{candidates.requests} requests shared it"
+    if candidates.source == "mirror":
+        yield f"the mirror was refreshed {candidates.age:.1f} s before"
+    if candidates.truncated:
         yield "a limit may have cut the answer"
 
 
@@ -126,15 +126,15 @@ def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] =
 
 def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
     """Return the same without the chosen hosts."""
-    found: list[Table] = [funnel(decision, links)]
+    tables: list[Table] = [funnel(decision, links)]
     if decision.why and decision.why.failing:
-        found.append(failed_sets(decision.why, "What hosts fail", links))
+        tables.append(failed_sets(decision.why, "What hosts fail", links))
     named = list(rendering.hosts(decision))
     if weighed := weights(named, links):
-        found.append(weighed)
+        tables.append(weighed)
     if decision.claims:
-        found.append(_claims(decision, links))
-    return [*found, hosts(decision, most_hosts, links)]
+        tables.append(_claims(decision, links))
+    return [*tables, hosts(decision, most_hosts, links)]
 
 
 def _link(name: str, links: Mapping[str, str]) -> Link:
@@ -144,8 +144,8 @@ def _link(name: str, links: Mapping[str, str]) -> Link:
 def _chosen(decision: Decision, links: Mapping[str, str]) -> Table:
     columns: Columns = {
         "Instance": "instance",
-        "Host": lambda one: _link(one.host.host, links),
-        "Alternates": lambda one: Joined([_link(each.host, links) for each in one.alternates]),
+        "Host": lambda chosen: _link(chosen.host.host, links),
+        "Alternates": lambda chosen: Joined([_link(place.host, links) for place in chosen.alternates]),
     }
     looks = dict.fromkeys(range(len(decision.chosen)), CHOSEN)
     return table(decision.chosen, columns, "Chosen hosts", looks=looks, only_on_page=True)
@@ -160,14 +160,14 @@ def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
     decided = next((stage for stage in stages if failed and not stage.end), None)
     rows, looks = list[tuple[Cell, ...]](), dict[int, str]()
     for idle, group in groupby(stages, _is_idle):
-        found = list(group)
-        if idle and len(found) > 1:
+        alike = list(group)
+        if idle and len(alike) > 1:
             looks[len(rows)] = "folded"
-            names = ", ".join(dict.fromkeys(stage.name for stage in found))
-            label: Words = f"{len(found)} stages"
-            rows.append(_stage(label, found[0], most, (f"none by {names}",)))
+            names = ", ".join(dict.fromkeys(stage.name for stage in alike))
+            label: Words = f"{len(alike)} stages"
+            rows.append(_stage(label, alike[0], most, (f"none by {names}",)))
             continue
-        for stage in found:
+        for stage in alike:
             if stage is decided:
                 looks[len(rows)] = "deciding"
             rows.append(_stage(_name(decision, stage), stage, most, tuple(_causes(stage, links))))
@@ -236,7 +236,10 @@ def failed_sets(why: Why, title: str, links: Mapping[str, str] = NO_LINKS) -> Ta
     rows = [
         (
             failing.hosts,
-            tuple(with_reasons(one, reasons, failing.hosts) for one, reasons in why.explained(failing)),
+            tuple(
+                with_reasons(constraint, reasons, failing.hosts)
+                for constraint, reasons in why.explained(failing)
+            ),
             _names(failing.names, failing.hosts, links),
         )
         for failing in why.failing
@@ -261,35 +264,35 @@ def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
 
 def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LINKS) -> Table:
     """Return the first hosts of a decision; ``most`` None: all that are named."""
-    found = list(islice(rendering.hosts(decision), most))
-    nodes = any(one.node.partition(".")[0] != one.host.partition(".")[0] for one in found)
+    named = list(islice(rendering.hosts(decision), most))
+    nodes = any(host.node.partition(".")[0] != host.host.partition(".")[0] for host in named)
     columns: Columns = {
-        "Host": lambda one: _link(one.host, links), **({"Node": "node"} if nodes else {}),
+        "Host": lambda host: _link(host.host, links), **({"Node": "node"} if nodes else {}),
         "Cell": "cell", "Zone": "zone", "Outcome": "outcome",
         # the table of the sets has the reasons
-        "Why": lambda one: one.filter if one.filter and decision.why else why(one),
-        "Weight": lambda one: None if one.total is None else f"{one.total:.4g}",
+        "Why": lambda host: host.filter if host.filter and decision.why else why(host),
+        "Weight": lambda host: None if host.total is None else f"{host.total:.4g}",
     }  # fmt: skip
     note = "The hosts that matter most come first."
     if not decision.hosts.complete:
         note += " Only hosts that the decision itself names are known."
     return table(
-        found,
+        named,
         columns,
         "Hosts, one by one",
         note=note,
         numbers=("Weight",),
-        looks={number: CHOSEN for number, one in enumerate(found) if one.outcome == CHOSEN},
+        looks={number: CHOSEN for number, host in enumerate(named) if host.outcome == CHOSEN},
         searched=True,
-        left_out=max(0, rendering.hosts_total(decision) - len(found)) if found else 0,
+        left_out=max(0, rendering.hosts_total(decision) - len(named)) if named else 0,
     )
 
 
-def why(one: rendering.Host) -> str:
+def why(host: rendering.Host) -> str:
     """Return why a host was not chosen, or what weighers gave it."""
-    is_weighed = not one.filter and one.outcome != REFUSED
-    parts = ", ".join(f"{weigher} {added:.3g}" for weigher, added in one.weights if added)
-    return "; ".join(filter(None, (one.why, parts if is_weighed else "")))
+    is_weighed = not host.filter and host.outcome != REFUSED
+    parts = ", ".join(f"{weigher} {added:.3g}" for weigher, added in host.weights if added)
+    return "; ".join(filter(None, (host.why, parts if is_weighed else "")))
 
 
 # -- weights, as differences to the best ------------------------------------------------------------------
@@ -303,14 +306,14 @@ Differences = Sequence[tuple[str, float]]
 
 def weights(hosts: Sequence[rendering.Host], links: Mapping[str, str]) -> Table | None:
     """Return the best hosts with their differences; None if there are none to compare."""
-    ranked = sorted((one for one in hosts if one.total is not None), key=lambda one: -(one.total or 0.0))
+    ranked = sorted((host for host in hosts if host.total is not None), key=lambda host: -(host.total or 0.0))
     if len(ranked) < 2:
         return None
     best = ranked[0]
 
-    def difference(one: rendering.Host, each: Differences) -> str:
-        total = (one.total or 0.0) - (best.total or 0.0)
-        return "best" if one is best else _signed(total) if each else "equal"
+    def difference(host: rendering.Host, each: Differences) -> str:
+        total = (host.total or 0.0) - (best.total or 0.0)
+        return "best" if host is best else _signed(total) if each else "equal"
 
     columns: Columns = {
         "Host": lambda pair: _link(pair[0].host, links),
@@ -325,7 +328,7 @@ def weights(hosts: Sequence[rendering.Host], links: Mapping[str, str]) -> Table 
         "Weights of the best hosts",
         note="As differences to the best host. Differences below 1 % of the largest weight are called equal.",
         numbers=("Weight", "Difference"),
-        looks={number: CHOSEN for number, one in enumerate(ranked) if one.outcome == CHOSEN},
+        looks={number: CHOSEN for number, host in enumerate(ranked) if host.outcome == CHOSEN},
         only_on_page=True,
     )
 
@@ -333,13 +336,13 @@ def weights(hosts: Sequence[rendering.Host], links: Mapping[str, str]) -> Table 
 def differences(ranked: Sequence[rendering.Host]) -> list[Differences]:
     """Return what each weigher adds to the difference to the first host; nothing for equal weights."""
     best = dict(ranked[0].weights)
-    largest = max((abs(added) for one in ranked for _, added in one.weights), default=0.0)
-    found: list[Differences] = []
-    for one in ranked:
-        each = [(name, added - best.get(name, 0.0)) for name, added in one.weights]
-        each = [(name, added) for name, added in each if added]
-        found.append([] if all(abs(added) < EQUAL * largest for _, added in each) else each)
-    return found
+    largest = max((abs(added) for host in ranked for _, added in host.weights), default=0.0)
+    all_hosts: list[Differences] = []
+    for host in ranked:
+        by_weigher = [(name, added - best.get(name, 0.0)) for name, added in host.weights]
+        by_weigher = [(name, added) for name, added in by_weigher if added]
+        all_hosts.append([] if all(abs(added) < EQUAL * largest for _, added in by_weigher) else by_weigher)
+    return all_hosts
 
 
 def _signed(number: float) -> str:
@@ -369,17 +372,17 @@ def requested_lines(decision: Decision) -> Iterator[tuple[str, str]]:
 
 
 def _destination(destination: Any) -> str:
-    found = {
+    parts = {
         "host": read(destination, "host"),
         "node": read(destination, "node"),
         "cell": read(read(destination, "cell"), "name") or read(read(destination, "cell"), "uuid"),
     }
-    return ", ".join(f"{name} {value}" for name, value in found.items() if value)
+    return ", ".join(f"{name} {value}" for name, value in parts.items() if value)
 
 
 def _group(group: objects.InstanceGroup, instances: list[str]) -> str:
     """Describe a server group; the instances of the request do not count as its members."""
-    uuid, name, policy = (read(group, each) for each in ("uuid", "name", "policy"))
+    uuid, name, policy = (read(group, key) for key in ("uuid", "name", "policy"))
     named = f"{name} ({uuid})" if name else uuid
     policies = policy or ", ".join(filter(None, read(group, "policies", ())))
     rules = [f"{name}={value}" for name, value in read(group, "_rules", {}).items()]
@@ -391,8 +394,8 @@ def _group(group: objects.InstanceGroup, instances: list[str]) -> str:
 
 def _image(image: Any) -> str:
     properties = read(image, "properties")
-    found = {} if properties is None else dict(map(_property, properties.to_dict().items()))
-    texts = ", ".join(f"{name}={value}" for name, value in sorted(found.items()))
+    values = {} if properties is None else dict(map(_property, properties.to_dict().items()))
+    texts = ", ".join(f"{name}={value}" for name, value in sorted(values.items()))
     return ": ".join(filter(None, (read(image, "name") or read(image, "id") or "", texts)))
 
 

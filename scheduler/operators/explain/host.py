@@ -43,16 +43,18 @@ OUTWEIGHED = "Change the multipliers of weighers, or wait until better hosts are
 CAPABILITIES = "COMPUTE_"
 
 #: A request that the decisions do not explain, and what is decided on it for this host now.
-Found = Sequence[tuple[Unexplained, Decision]]
+LookedAt = Sequence[tuple[Unexplained, Decision]]
 
 
 #: A host in a document, and the verdict of each filter.
 Then = tuple[rendering.Host, Sequence[FilterVerdict]]
 
 
-def shown(name: str, document: Any, state: HostStatus | None, history: HostHistory, found: Found) -> Shown:
+def shown(
+    name: str, document: Any, state: HostStatus | None, history: HostHistory, looked_at: LookedAt
+) -> Shown:
     """Return what is shown of a host that may never be chosen."""
-    remedy = remedies(state, history, found)
+    remedy = remedies(state, history, looked_at)
     problems = any(node.problems for node in state.nodes) if state else False
     return Shown(
         document,
@@ -63,7 +65,7 @@ def shown(name: str, document: Any, state: HostStatus | None, history: HostHisto
             time=state.time if state else None,
             facts=list(_facts(state)),
             sayings=[
-                *_history(history, found),
+                *_history(history, looked_at),
                 *(Saying(words, "Remedy", reasons) for words, reasons in remedy.items()),
             ],
         ),
@@ -101,21 +103,21 @@ def _inventories(state: HostStatus | None) -> Table:
         (
             *((node.node,) if several else ()),
             name,
-            each.total,
-            each.reserved,
-            f"{each.allocation_ratio:g}",
+            inventory.total,
+            inventory.reserved,
+            f"{inventory.allocation_ratio:g}",
             node.provider.used(name),
-            each.capacity - node.provider.used(name),
-            each.max_unit,
+            inventory.capacity - node.provider.used(name),
+            inventory.max_unit,
         )
         for node in (state.nodes if state else ())
         if node.provider
-        for name, each in sorted(node.provider.inventories.items())
+        for name, inventory in sorted(node.provider.inventories.items())
     ]
     return Table((*(("Node",) if several else ()), *columns), rows, "Resources", numbers=("Ratio",))
 
 
-def _history(history: HostHistory, found: Found) -> Iterator[Saying]:
+def _history(history: HostHistory, looked_at: LookedAt) -> Iterator[Saying]:
     if not history.requests:
         yield Saying("No request for hosts is kept")
         return
@@ -123,34 +125,39 @@ def _history(history: HostHistory, found: Found) -> Iterator[Saying]:
         f"Of {count_text(history.requests, 'request')} since {history.since} it was considered for "
         f"{history.considered}, chosen for {history.chosen}, an alternate for {history.alternate}"
     )
-    for each, now in found:
-        yield Saying(f"Request {each.latest} ({_kind(each)}), as of now: {_now(now)}")
+    for request, now in looked_at:
+        yield Saying(f"Request {request.latest} ({_kind(request)}), as of now: {_now(now)}")
 
 
 def _losses(history: HostHistory) -> Table:
     """Return the stages at which requests rejected a host, most requests first."""
-    rows = [(each.requests, each.stage, each.reason) for each in history.losses]
-    rows += [(each.requests, PLACEMENT, f"{each.reason} ({_kind(each)})") for each in history.unexplained]
+    rows = [(loss.requests, loss.stage, loss.reason) for loss in history.losses]
+    rows += [
+        (request.requests, PLACEMENT, f"{request.reason} ({_kind(request)})")
+        for request in history.unexplained
+    ]
     rows.sort(key=lambda row: -row[0])
     return Table(("Requests", "Lost at", "Why"), rows, "Where requests rejected it")
 
 
-def remedies(state: HostStatus | None, history: HostHistory, found: Found) -> dict[str, list[str]]:
+def remedies(state: HostStatus | None, history: HostHistory, looked_at: LookedAt) -> dict[str, list[str]]:
     """Return what would have to change for a host to be chosen, by remedy the reasons for it.
 
     What every request needs comes first.
     """
     remedies: dict[str, list[str]] = {}
-    for remedy, reason in _remedies(state, history, found):
+    for remedy, reason in _remedies(state, history, looked_at):
         reasons = remedies.setdefault(remedy, [])
         if reason not in reasons:
             reasons.append(reason)
     return remedies
 
 
-def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> Iterator[tuple[str, str]]:
+def _remedies(
+    state: HostStatus | None, history: HostHistory, looked_at: LookedAt
+) -> Iterator[tuple[str, str]]:
     for node in state.nodes if state else ():
-        yield from ((each.remedy, each.text) for each in node.problems)
+        yield from ((problem.remedy, problem.text) for problem in node.problems)
     if not history.requests:
         yield "Choose a time in which there were requests.", "no request for hosts is kept"
     for loss in history.losses:
@@ -161,9 +168,9 @@ def _remedies(state: HostStatus | None, history: HostHistory, found: Found) -> I
         elif loss.stage != REQUEST:
             code = code_of_filter(loss.stage, loss.reason)
             yield code.remedy, f"{loss.stage}: {loss.reason}"
-    for each, now in found:
+    for request, now in looked_at:
         remedies_now = list(_remedies_now(now))
-        yield from ((remedy, _kind(each)) for remedy in remedies_now or [OUTWEIGHED])
+        yield from ((remedy, _kind(request)) for remedy in remedies_now or [OUTWEIGHED])
 
 
 def _remedies_now(now: Decision) -> Iterator[str]:
@@ -175,8 +182,8 @@ def _remedies_now(now: Decision) -> Iterator[str]:
         yield now.cause.remedy
 
 
-def _kind(each: Unexplained) -> str:
-    return f"flavor {each.flavor}" + (f", zone {each.zone}" if each.zone else "")
+def _kind(request: Unexplained) -> str:
+    return f"flavor {request.flavor}" + (f", zone {request.zone}" if request.zone else "")
 
 
 def _now(now: Decision) -> str:
@@ -197,14 +204,14 @@ def shown_in_decision(
 ) -> Shown:
     """Return what one decision says of a host, and what is decided for the host now."""
     sayings = [*_outcomes(decision, then), *_as_of_now(now)]
-    tables = [_verdicts([(one.node, verdicts) for one, verdicts in then])] if then else []
+    tables = [_verdicts([(host.node, verdicts) for host, verdicts in then])] if then else []
     if now and now.why:
         tables.append(failed_sets(now.why, "As of now"))
-    looks = [GOOD if one.outcome == CHOSEN else BAD if one.outcome == REJECTED else "" for one, _ in then]
+    looks = [GOOD if host.outcome == CHOSEN else BAD if host.outcome == REJECTED else "" for host, _ in then]
     return Shown(
         document,
         Head(
-            f"Host {next((one.host for one, _ in then), name)} in a decision",
+            f"Host {next((host.host for host, _ in then), name)} in a decision",
             f"Request {decision.request_id or 'without id'}, from {scheduler}",
             looks[0] if looks else "",
             decision.time,
@@ -215,16 +222,16 @@ def shown_in_decision(
 
 
 def _outcomes(decision: Decision, then: Iterable[Then]) -> Iterator[Saying]:
-    for one, _ in then:
+    for host, _ in then:
         claims = [
             f"claim for {uuid}, try {event.attempt}: {event.cause}; {event.next_step}"
             for uuid, events in decision.claims.items()
             for event in events
-            if event.host == one.host
+            if event.host == host.host
         ]
-        reason = f" ({words})" if (words := why(one)) else ""
-        where = f"Host {one.host}, node {one.node}, cell {one.cell}"
-        yield Saying(f"{where}: {one.outcome}{reason}", details=claims)
+        reason = f" ({words})" if (words := why(host)) else ""
+        where = f"Host {host.host}, node {host.node}, cell {host.cell}"
+        yield Saying(f"{where}: {host.outcome}{reason}", details=claims)
 
 
 def _as_of_now(now: Decision | None) -> Iterator[Saying]:
@@ -235,9 +242,9 @@ def _as_of_now(now: Decision | None) -> Iterator[Saying]:
 
 def _verdicts(pairs: Iterable[tuple[str, Iterable[FilterVerdict]]]) -> Table:
     rows = [
-        (node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
-        for node, found in pairs
-        for one in found
+        (node, verdict.filter, verdict.verdict + (" (decisive)" if verdict.decisive else ""), verdict.reason)
+        for node, verdicts in pairs
+        for verdict in verdicts
     ]
     return Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")
 
@@ -283,16 +290,16 @@ class HostCommand(RecordedQuestion):
 
     @staticmethod
     def _shown(
-        args: argparse.Namespace, state: HostStatus | None, history: HostHistory, found: Found
+        args: argparse.Namespace, state: HostStatus | None, history: HostHistory, looked_at: LookedAt
     ) -> Shown:
         document = {
             "host": args.host,
             "state": msgspec.to_builtins(state),
             "history": msgspec.to_builtins(history, str_keys=True),
-            "now": [{"request": each.latest, "decision": document_of(now)} for each, now in found],
-            "remedies": remedies(state, history, found),
+            "now": [{"request": request.latest, "decision": document_of(now)} for request, now in looked_at],
+            "remedies": remedies(state, history, looked_at),
         }
-        return shown(args.host, document, state, history, found)
+        return shown(args.host, document, state, history, looked_at)
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
         """Return what became of a host in the decisions that schedulers keep, or a log has.
@@ -309,37 +316,38 @@ class HostCommand(RecordedQuestion):
         self, args: argparse.Namespace, history: HostHistory, now: HostNow
     ) -> Iterator[tuple[Unexplained, Decision]]:
         """Yield requests that decisions do not explain, with what is decided on them for this host now."""
-        for each in itertools.islice(history.unexplained, MOST_LOOKED_AT):
-            known = self.find_decision(args, each.latest)
-            found = known and now.decide(known.decision)
-            if found:
-                yield each, found
+        for request in itertools.islice(history.unexplained, MOST_LOOKED_AT):
+            kept = self.find_decision(args, request.latest)
+            decision = kept and now.decide(kept.decision)
+            if decision:
+                yield request, decision
 
     # -- a decision ------------------------------------------------------------------------------------------
 
     def _show_decision(self, args: argparse.Namespace) -> Shown | None:
-        known = self.find_decision(args, args.decision)
-        if known is None:
+        kept = self.find_decision(args, args.decision)
+        if kept is None:
             return None
-        decision = known.decision
-        found = [line for line in rendering.hosts(decision) if args.host in (line.host, line.node)]
-        is_explained = found and all(line.reason or line.outcome != REJECTED for line in found)
+        decision = kept.decision
+        named = [line for line in rendering.hosts(decision) if args.host in (line.host, line.node)]
+        is_explained = named and all(line.reason or line.outcome != REJECTED for line in named)
         now = None if is_explained and not args.now else self._now(args, decision)
-        if not (found or now):
+        if not (named or now):
             _complain_of_unknown(args.host)
             return None
-        then = [(line, list(rendering.verdicts(decision, line))) for line in found]
+        then = [(line, list(rendering.verdicts(decision, line))) for line in named]
         document = {
             "request_id": decision.request_id,
             "time": decision.time,
-            "scheduler": known.scheduler,
+            "scheduler": kept.scheduler,
             "host": args.host,
             "then": [
-                {**line._asdict(), "verdicts": [one._asdict() for one in verdicts]} for line, verdicts in then
+                {**line._asdict(), "verdicts": [verdict._asdict() for verdict in verdicts]}
+                for line, verdicts in then
             ],
             "now": document_of(now) if now else None,
         }
-        return shown_in_decision(args.host, document, decision, then, now, known.scheduler)
+        return shown_in_decision(args.host, document, decision, then, now, kept.scheduler)
 
     def _now(self, args: argparse.Namespace, decision: Decision) -> Decision | None:
         """Return what is decided for the host now; None with --log, if there is no such host or request."""

@@ -128,23 +128,23 @@ class HostNow:
         self, position: TableRow, row: HostRow, provider: ProviderState | None, problems: list[Problem]
     ) -> NodeStatus:
         aggregates = self._table.coded["aggregates"][position]
-        found = None
+        shown = None
         if provider is not None:
             if missing := aggregates.uuids.difference(provider.aggregates):
                 words = f"{len(missing)} of its aggregates missing in Placement"
                 problems.append(Problem(words, OF_AGGREGATES))
             traits, members = sorted(provider.traits), sorted(provider.aggregates)
-            found = Provider(provider.inventories, provider.used, traits, members)
+            shown = Provider(provider.inventories, provider.used, traits, members)
         return NodeStatus(
             row.host,
             row.nodename,
             row.uuid,
             self._cell(row),
             self._cloud.snapshot.zone(position),
-            [each.name for each in aggregates],
+            [aggregate.name for aggregate in aggregates],
             _text(self._table.services[position].last_seen_up),
             _text(row.updated),
-            found,
+            shown,
             problems,
         )
 
@@ -167,14 +167,17 @@ def read(conf: cfg.ConfigOpts, name: str) -> Iterator[HostNow]:
         BerthError: The options cannot work.
     """
     options.require_databases(conf)
-    with quiet(wanted=True), snapshot.read(conf, host=name) as found:
-        yield HostNow(PlannedCloud(found))
+    with quiet(wanted=True), snapshot.read(conf, host=name) as cloud:
+        yield HostNow(PlannedCloud(cloud))
 
 
 def _smallest_request(providers: Mapping[str, ProviderState | None]) -> objects.RequestSpec:
     """Return a request for the least that an instance may take of a host."""
     provider = next(filter(None, providers.values()), ABSENT)
-    least = {name: max(1, one.min_unit, one.step_size) for name, one in provider.inventories.items()}
+    least = {
+        name: max(1, inventory.min_unit, inventory.step_size)
+        for name, inventory in provider.inventories.items()
+    }
     amounts = {name: least.get(name, 0) for name in TAKEN} if provider.inventories else {}
     if amounts and not any(amounts.values()):  # a bare-metal node
         amounts |= dict(list(least.items())[:1])

@@ -49,9 +49,9 @@ def for_ticket(decision: Decision) -> list[str]:
     zone = f", zone {decision.availability_zone}" if decision.availability_zone else ""
     project = f", project {decision.project_id}" if decision.project_id else ""
     wanted = f"{decision.kind} of {first(decision.instances, 1)}"
-    found = decision.cause
-    if found is not None:
-        why, then = f"Cause: {found.words} ({found.code})", f"Remedy: {found.remedy}"
+    cause = decision.cause
+    if cause is not None:
+        why, then = f"Cause: {cause.words} ({cause.code})", f"Remedy: {cause.remedy}"
     elif decision.error is not None:
         why, then = f"Cause: {decision.summary}", f"Remedy: {_of_error(decision.error)[1]}"
     else:
@@ -74,13 +74,13 @@ def for_user(decision: Decision) -> list[str]:
     size = f"flavor {decision.flavor.name}" if decision.flavor.name else "the flavor"
     wanted = count_text(len(decision.instances), "instance")
     begin = f"Request {decision.request_id or 'without id'} for {wanted} of {size}"
-    found = decision.cause
+    cause = decision.cause
     if decision.error is None:
         return [f"{begin} has got a place."]
-    if found is None:
+    if cause is None:
         words, _, advice = _of_error(decision.error)
         return [f"{begin} was not served: {words}.", advice]
-    words, advice = _in_this_case(decision.why, found) or CauseCode.of_code(found.code).for_users
+    words, advice = _in_this_case(decision.why, cause) or CauseCode.of_code(cause.code).for_users
     return [f"{begin} found no place: {words}.", advice]
 
 
@@ -96,19 +96,22 @@ def _of_error(error: Error) -> tuple[str, str, str]:
     return "the cloud has a fault", "See the log line of the request with this error.", "Ask the operator."
 
 
-def _in_this_case(why: document.Why | None, found: Cause) -> tuple[str, str] | None:
+def _in_this_case(why: document.Why | None, cause: Cause) -> tuple[str, str] | None:
     """Return what users read if not the whole cloud lacks room for one instance; None: what the code says."""
-    if why is None or found.code != CauseCode.RESOURCES:
+    if why is None or cause.code != CauseCode.RESOURCES:
         return None
     if why.placed:
         count = count_text(why.placed, "instance")
         return f"there is room for {count} of it", f"Request at most {count} at once, or a smaller flavor."
-    if any(one.kind == ConstraintKind.GROUP and one.text == found.subject for one in why.constraints):
+    if any(
+        constraint.kind == ConstraintKind.GROUP and constraint.text == cause.subject
+        for constraint in why.constraints
+    ):
         return (
             "a device, bandwidth or accelerator that a port or the flavor requires is not free",
             "Try again later, or choose another port or flavor.",
         )
-    full = sum(each.hosts for each in why.failing if any(map(_may_be_of_room, why.of(each))))
+    full = sum(failing.hosts for failing in why.failing if any(map(_may_be_of_room, why.of(failing))))
     if full == why.hosts:
         return None
     return (

@@ -242,7 +242,7 @@ class PlannedCloud:
         request = with_queries(request, self._world, trace)
         with suppress(NoValidHost), offered(request, self._world, trace) as (offer, _):
             hosts = offer.hosts
-        return self.explainer.failed(Failure(request, request.queries, hosts))
+        return self.explainer.failed(Failure(request, request.queries, offered=hosts))
 
     def rank(self, spec: objects.RequestSpec, uuid: str) -> Ranking:
         """Return the hosts that an instance may have now, with their weights; raises as ``ask``."""

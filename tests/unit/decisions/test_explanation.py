@@ -55,6 +55,15 @@ def test_the_reason_of_a_filter_is_kept_if_it_rejects_other_hosts_too():
     assert "aarch64" in cause.words
 
 
+def test_hosts_of_any_memory_fail_by_the_limits_of_their_hardware():
+    """Of many hosts not the limits of each are read; those of other memory are not called suitable."""
+    cloud = MadeCloud(*(node(f"h{number}", vcpus=64, ram=8192 + number) for number in range(MANY)))
+    cloud.inventories = {f"h{number}": {"VCPU": {"allocation_ratio": 4.0}} for number in range(MANY)}
+    decision, cause = explained(cloud, flavor("large", vcpus=100))
+    assert (alone(decision), cause.code) == ({"100 VCPU": MANY}, CauseCode.RESOURCES)
+    assert "VCPU max_unit 64" in cause.words
+
+
 @settings(max_examples=5, deadline=None)
 @given(st.lists(st.booleans(), min_size=MANY, max_size=MANY))
 def test_filters_judge_all_hosts_that_lack_little(has_cells):

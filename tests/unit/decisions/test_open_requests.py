@@ -82,10 +82,3 @@ def test_a_list_is_bounded():
 )
 def test_a_request_as_a_line(request_, line):
     assert str(request_) == line
-
-
-def test_a_request_some_seconds_later():
-    waiting = OpenRequest("r", (), 0, 1.0, "queue", "a free thread", 0.5)
-    assert (waiting.after(2.0).age, waiting.after(2.0).waited) == (3.0, 2.5)
-    deciding = OpenRequest("r", (), 0, 1.0, "selection", "", 0.0)
-    assert (deciding.after(2.0).age, deciding.after(2.0).waited) == (3.0, 0.0)
