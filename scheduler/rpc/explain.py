@@ -135,7 +135,6 @@ class Schedulers:
         transport: messaging.Transport,
         hosts: Iterable[str],
         timeout: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Ask the schedulers of ``hosts``; nothing is connected to yet.
 
@@ -146,7 +145,6 @@ class Schedulers:
         """
         self._hosts = list(dict.fromkeys(hosts))
         self._timeout = timeout
-        self._clock = clock
         self._client = messaging.get_rpc_client(
             transport,
             messaging.Target(topic=TOPIC, version=VERSION),
@@ -159,11 +157,11 @@ class Schedulers:
         """Return what the schedulers of some hosts answer; None: of all."""
         asked = self._hosts if hosts is None else hosts
         calls = {host: self._begin(host, method, arguments) for host in asked}
-        end = self._clock() + self._timeout + 1
+        end = time.monotonic() + self._timeout + 1
         answers = Answers({}, {})
         for host, call in calls.items():
             try:
-                answers.found[host] = call.result(max(0.0, end - self._clock()))
+                answers.found[host] = call.result(max(0.0, end - time.monotonic()))
             except (FutureTimeout, messaging.MessagingTimeout):
                 answers.failed[host] = f"no answer within {self._timeout:g} seconds"
             except (messaging.MessageDeliveryFailure, OSError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import inspect
 import re
+import time
 
 from oslo_log import log as logging
 import oslo_messaging as messaging
@@ -73,7 +74,6 @@ class Methods:
     """The methods of a server. Any thread may use it.
 
     Attributes:
-        warnings: Logs refused messages. Anyone on the bus can send those, so their number is limited.
         on_refusal: Called when a message could not be read; to be set before the server starts.
     """
 
@@ -82,7 +82,7 @@ class Methods:
         table: Table,
         casts: Mapping[str, Cast] | None = None,
         serializer: messaging.Serializer | None = None,
-        warnings: RateLimitedLogger | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Serve the methods of a table, and those that every nova service has.
 
@@ -96,7 +96,8 @@ class Methods:
         }
         self._table: Table = {**_base(), **called, **table}
         self._serializer = serializer or messaging.NoOpSerializer()
-        self.warnings = warnings or RateLimitedLogger(LOG)
+        # Anyone on the bus can send what is refused.
+        self._warnings = RateLimitedLogger(LOG, clock=clock)
         self.on_refusal: Callable[[], None] = lambda: None
 
     def cast(self, frame: Frame) -> None:
@@ -179,7 +180,7 @@ class Methods:
             LOG.debug("%s", error)
         elif isinstance(error, errors.BerthError) or errors.is_fault_of_request(error):
             kind = type(error).__name__
-            self.warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
+            self._warnings.warning(f"{name} {kind}", "%s failed: %s: %s", name, kind, error)
             if errors.is_fault_of_request(error):
                 LOG.debug("%s failed", name, exc_info=error)
         else:
@@ -187,7 +188,7 @@ class Methods:
 
     def _refuse(self, kind: str, reason: str) -> None:
         self.on_refusal()
-        self.warnings.warning(kind, "Message rejected: %.200s", reason)
+        self._warnings.warning(kind, "Message rejected: %.200s", reason)
 
 
 class _Unreadable(errors.InvalidRequest):

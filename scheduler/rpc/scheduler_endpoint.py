@@ -8,11 +8,9 @@ import time
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
-from oslo_log import log as logging
 import oslo_messaging as messaging
 
 from scheduler import objects
-from scheduler.logs import RateLimitedLogger
 from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
@@ -23,8 +21,6 @@ from scheduler.rpc.server import Server
 if TYPE_CHECKING:
     from scheduler.manager import SchedulerManager
 
-LOG = logging.getLogger(f"nova.{__name__}")
-
 #: An argument that was not sent, as opposed to one sent as null.
 ABSENT = object()
 
@@ -32,18 +28,8 @@ ABSENT = object()
 class Scheduler:
     """The scheduler's own methods, version 4.5."""
 
-    def __init__(
-        self, manager: "SchedulerManager", largest_reply: int, most_selections: Callable[[], int]
-    ) -> None:
-        """Serve the methods of a manager.
-
-        Args:
-            largest_reply: Bytes of the largest reply.
-            most_selections: Returns how many Selections an instance gets if alternates are wanted.
-        """
-        self._manager = manager
-        self._largest_reply = largest_reply
-        self._most_selections = most_selections
+    def __init__(self, conf: cfg.ConfigOpts, manager: "SchedulerManager") -> None:
+        self._conf, self._manager = conf, manager
 
     def select_destinations(
         self,
@@ -73,9 +59,9 @@ class Scheduler:
         uuids = checks.instance_uuids(instance_uuids)
         as_objects = checks.flag(return_objects, "return_objects")
         with_alternates = checks.flag(return_alternates, "return_alternates")
-        each = (self._most_selections() if with_alternates else 1) if as_objects else 0
+        attempts = max(1, self._conf.scheduler.max_attempts) if with_alternates else 1
         number = spec.num_instances if uuids is None else len(uuids)
-        checks.check_reply_size(number, each, self._largest_reply)
+        checks.check_reply_size(number, attempts * as_objects, self._conf.berth.largest_message)
         return self._manager.select_destinations(context, spec, uuids, as_objects, with_alternates)
 
     def casts(self) -> dict[str, Cast]:
@@ -120,15 +106,14 @@ def methods(
     conf: cfg.ConfigOpts, manager: "SchedulerManager", clock: Callable[[], float] = time.monotonic
 ) -> Methods:
     """Return the methods of a scheduler."""
-    scheduler = Scheduler(manager, conf.berth.largest_message, lambda: max(1, conf.scheduler.max_attempts))
+    scheduler = Scheduler(conf, manager)
     table: dict[tuple[str | None, str], Method] = {
         (None, "select_destinations"): Method(VERSION, scheduler.select_destinations)
     }
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
         table[None, "oslo_rpc_server_ping"] = Method("1.0", _ping)
-    serializer = ObjectSerializer(LARGEST_ARGUMENT)
-    return Methods(table, scheduler.casts(), serializer, RateLimitedLogger(LOG, clock=clock))
+    return Methods(table, scheduler.casts(), ObjectSerializer(LARGEST_ARGUMENT), clock)
 
 
 def _ping(_context: RequestContext, **_arguments: object) -> str:

@@ -12,13 +12,9 @@ UUID = "7900ba8a-8511-4a08-8212-8b095944aa3f"
 OTHER = "2b54e988-4739-4ca3-96e9-82b0ebb53539"
 
 
-def make_endpoint(manager, largest_reply=16 << 20, most_selections=1):
-    return scheduler_endpoint.Scheduler(manager, largest_reply, lambda: most_selections)
-
-
 @pytest.fixture
-def endpoint(manager):
-    return make_endpoint(manager)
+def endpoint(conf, manager):
+    return scheduler_endpoint.Scheduler(conf, manager)
 
 
 def refusal(endpoint, **arguments):
@@ -106,8 +102,7 @@ def test_select_destinations_refuses(endpoint, manager, arguments, text):
     ],
     ids=["alternates", "no alternates"],
 )
-def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, flags, most):
-    endpoint = make_endpoint(manager, most_selections=3)
+def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(endpoint, manager, flags, most):
     uuids = [uuidutils.generate_uuid() for _ in range(most + 1)]
     select(endpoint, instance_uuids=uuids[:most], **flags)
     assert len(manager.asked) == 1
@@ -118,8 +113,8 @@ def test_a_request_whose_reply_would_not_fit_into_a_message_is_refused(manager, 
 @pytest.mark.parametrize(
     ("flags", "most"), [({"return_objects": True}, 86), ({}, 400)], ids=["objects", "dicts"]
 )
-def test_a_request_without_instances_is_measured_by_their_number(manager, flags, most):
-    endpoint = make_endpoint(manager, 100_000)
+def test_a_request_without_instances_is_measured_by_their_number(endpoint, conf, flags, most):
+    conf.set_override("largest_message", 100_000, "berth")
     wanted = objects.hydrate(spec("boot_two_instances"))
     wanted.num_instances = most
     select(endpoint, spec_obj=wanted, **flags)
