@@ -450,14 +450,6 @@ def test_an_outage_is_waited_out_and_the_request_is_served_without_a_second_run_
     assert "outage" in record.milliseconds
 
 
-def test_a_query_that_placement_refuses_ends_with_the_words_of_placement(make_world):
-    world = make_world([])
-    world.placement.fetch = lambda *_: Candidates(rejection="No such trait(s): CUSTOM_X.", failed=True)
-    with pytest.raises(NoValidHost, match=r"No such trait\(s\): CUSTOM_X") as caught:
-        ask(world)
-    assert caught.value.final
-
-
 MALFORMED = (
     "The server could not comply with the request since it is either malformed or otherwise incorrect."
 )
@@ -675,18 +667,20 @@ def test_a_call_whose_caller_has_left_claims_nothing(make_world, state, monkeypa
     assert call.dropped
 
 
-@pytest.mark.parametrize("state", [InstanceState.MISSING, InstanceState.UNKNOWN])
-def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state):
+@pytest.mark.parametrize(
+    ("state", "call", "fenced"),
+    [
+        (InstanceState.MISSING, with_past, 1),
+        (InstanceState.UNKNOWN, with_past, 1),
+        (InstanceState.GIVEN_UP, Call, 0),
+    ],
+    ids=["missing", "unknown", "of a call without a past, which asks nobody"],
+)
+def test_a_call_of_which_nova_cannot_tell_is_served(make_world, state, call, fenced):
     world = make_world(two_hosts())
     world.placement.state = state
-    assert ask(world, None, call=with_past())
-
-
-def test_a_call_without_a_past_asks_nobody(make_world):
-    world = make_world(two_hosts())
-    world.placement.state = InstanceState.GIVEN_UP
-    assert ask(world, None, call=Call())
-    assert world.placement.fenced == []
+    assert ask(world, None, call=call())
+    assert len(world.placement.fenced) == fenced
 
 
 def test_a_call_that_waited_long_for_a_thread_is_not_answered_if_its_caller_has_left(make_world):
@@ -801,30 +795,19 @@ def test_a_request_that_is_delivered_once_does_not_read_what_its_instance_holds(
     assert ask(world, None, call=Call())[0][0].service_host == "h1"
 
 
-def test_a_caller_who_has_given_up_is_not_answered(make_world, conf):
-    clock = Clock()
-    world = make_world([host_with_candidate("h1")], clock=clock)
-    world.placement.before_a_claim = lambda: setattr(clock, "now", clock.now + conf.long_rpc_timeout + 1)
-    with pytest.raises(NoValidHost):
-        ask(world)
-    assert [uuid for uuid, *_ in world.placement.claimed] == ["i1"]
-    assert world.placement.released == [uuid for uuid, *_ in world.placement.claimed]
-    assert world.hosts.pending.node_of("i1") is None
-
-
 @pytest.mark.parametrize("forever", [0, -1])
 def test_callers_without_a_timeout(make_world, conf, forever):
     conf.set_override("long_rpc_timeout", forever)
     assert ask(make_world([host_with_candidate("h1")]))
 
 
-def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, caplog):
-    clock = Clock(0.0)
+def test_a_request_that_ends_after_its_deadline_keeps_nothing(make_world, conf, caplog):
+    clock = Clock()
     world = make_world([host_with_candidate("h1")], clock=clock)
-    world.placement.before_a_claim = lambda: setattr(clock, "now", 1e6)
+    world.placement.before_a_claim = lambda: setattr(clock, "now", clock.now + conf.long_rpc_timeout + 1)
     with pytest.raises(NoValidHost, match="its caller has given up by now"):
         ask(world)
-    assert world.placement.released == ["i1"]
+    assert [uuid for uuid, *_ in world.placement.claimed] == world.placement.released == ["i1"]
     assert world.hosts.pending.node_of("i1") is None
     assert "Request expired" in caplog.text
 
@@ -851,11 +834,11 @@ def test_an_answer_that_cannot_be_made_leaves_nothing(make_world):
     assert world.hosts.pending.node_of("i1") is None
 
 
-def test_no_end_is_told_of_a_failure(make_world):
+def test_no_end_is_told_of_a_failure_and_nothing_released(make_world):
     world = make_world([host_with_candidate("h1")], {uuid_of("h1"): REFUSED})
     with pytest.raises(NoValidHost, match="There are not enough hosts available"):
         ask(world)
-    assert world.told.events == ["start"]
+    assert (world.told.events, world.placement.released) == (["start"], [])
 
 
 def test_a_prefilter_that_refuses(make_world, conf):
@@ -884,11 +867,6 @@ def test_a_forced_host_is_looked_up_and_asked_for_alone(make_world):
     ask(world, make_spec(project_id="p", force_hosts=["h2"]))
     assert world.hosts.looked_up == [("h2", None)]
     assert f"in_tree={uuid_of('h2')}" in world.placement.queries[0][0]
-
-
-def test_an_unknown_host(make_world):
-    with pytest.raises(NoValidHost, match="No such host - host: zz node: None "):
-        ask(make_world(two_hosts()), make_spec(project_id="p", force_hosts=["zz"]))
 
 
 def crowded(make_world, unknown=True):
@@ -936,13 +914,12 @@ def test_nothing_more_is_asked_for_while_a_host_is_left(make_world):
     assert len(world.placement.queries) == 1
 
 
-def rebuild(**fields):
-    return make_spec(scheduler_hints={"_nova_check_type": ["rebuild"]}, **fields)
+REBUILD = {"scheduler_hints": {"_nova_check_type": ["rebuild"]}}
 
 
 def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_world):
     world = make_world(two_hosts())
-    reply = ask(world, rebuild(force_hosts=["h2"], force_nodes=["h2"]), return_alternates=False)
+    reply = ask(world, make_spec(**REBUILD, force_hosts=["h2"], force_nodes=["h2"]), return_alternates=False)
     assert [one.service_host for one in reply[0]] == ["h2"]
     assert reply[0][0].allocation_request == "null"
     assert (world.placement.queries, world.placement.claimed) == ([], [])
@@ -951,15 +928,26 @@ def test_a_rebuild_is_checked_on_its_host_and_claims_nothing(make_world):
 
 def test_a_boot_with_the_rebuild_hint_of_a_user_is_claimed(make_world):
     world = make_world(two_hosts())
-    ask(world, rebuild(project_id="p"), return_alternates=False)
+    ask(world, make_spec(project_id="p", **REBUILD), return_alternates=False)
     assert len(world.placement.claimed) == 1
 
 
-def test_a_rebuild_that_the_image_does_not_allow(make_world):
-    hosts = [host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()]
-    image = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
-    with pytest.raises(NoValidHost):
-        ask(make_world(hosts), rebuild(force_hosts=["h2"], image=image))
+AARCH64 = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "uuids", "text"),
+    [
+        ({}, (), "No valid host"),
+        ({"force_hosts": ["zz"]}, ("i1",), "No such host - host: zz node: None "),
+        (REBUILD | {"force_hosts": ["h2"], "image": AARCH64}, ("i1",), "No valid host"),
+    ],
+    ids=["no uuid", "unknown host", "a rebuild that the image does not allow"],
+)
+def test_requests_without_a_host(make_world, fields, uuids, text):
+    world = make_world([host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()])
+    with pytest.raises(NoValidHost, match=text):
+        ask(world, make_spec(project_id="p", **fields), uuids=uuids)
 
 
 def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_world):
@@ -968,11 +956,6 @@ def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_world):
     assert len(reply) == 2
     assert {one.allocation_request for (one,) in reply} == {"null"}
     assert world.placement.claimed == []
-
-
-def test_no_uuid_no_host(make_world):
-    with pytest.raises(NoValidHost):
-        ask(make_world(two_hosts()), uuids=())
 
 
 def test_an_evacuation_says_where_the_instance_comes_from(make_world):
@@ -1104,12 +1087,6 @@ def test_the_cell_of_the_destination_is_kept_to(make_world):
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
-def test_the_claimed_candidate_is_what_the_reply_carries(make_world):
-    hosts = two_hosts()
-    reply = ask(make_world(hosts))
-    assert json.loads(reply[0][0].allocation_request)["allocations"] == hosts[0].candidates[0].allocations
-
-
 def test_after_a_reload_the_new_options_apply(make_world, conf):
     world = make_world(two_hosts())
     conf.set_override("enabled_filters", ["NoSuchFilter"], "filter_scheduler")
@@ -1161,10 +1138,10 @@ def test_a_zone_that_restricts_nothing_is_said_to_do_so(make_world, caplog, zone
     assert caplog.messages.count(text) == noted  # not for each request
 
 
-def test_a_request_takes_one_snapshot_of_the_hosts(make_world):
+def test_a_request_takes_one_snapshot_of_the_hosts_read_after_its_arrival(make_world):
     world = make_world([host_with_candidate("h1")])
     ask(world)
-    assert world.hosts.snapshots == [None]
+    assert (world.hosts.snapshots, world.hosts.ages) == ([None], [0.0])
 
 
 def test_the_table_is_asked_for_as_of_the_arrival_of_the_request(make_world):
@@ -1225,6 +1202,7 @@ def test_a_request_is_served_from_the_mirror_and_its_host_is_looked_at(make_worl
     assert [one.service_host for one in reply[0]] == ["h1", "h2"]
     assert (world.placement.queries, mirrored.asked) == ([], [uuid_of("h1")])
     assert world.told.events == ["start", "end"]
+    assert decode(world.manager.decisions.memory.find("i1")).candidates.source == "mirror"
 
 
 def test_a_host_that_has_changed_in_placement_is_not_claimed(make_world, mirrored, caplog):
@@ -1336,12 +1314,6 @@ def test_requests_that_move_an_instance_read_the_hosts_anew(make_world, mirrored
     assert world.hosts.ages[-1:] == ages
 
 
-def test_hosts_are_read_after_the_arrival_where_placement_is_asked(make_world):
-    world = make_world(two_hosts())
-    ask(world)
-    assert world.hosts.ages == [0.0]
-
-
 def away(world):
     """A world whose cell is away: Placement offers its host, and the table lacks it."""
     world.hosts.complete = lambda table, uuids: world.hosts.table
@@ -1428,12 +1400,6 @@ def test_a_request_leaves_a_record(make_world):
     assert record.request_id
     assert set(record.milliseconds) >= {"query", "placement", "total"}
     assert record.error is None
-
-
-def test_a_record_says_that_the_mirror_answered(make_world):
-    world = make_world(mirrored_hosts(), mirror=Mirrored(["h1", "h2"]).mirror)
-    ask(world)
-    assert decode(world.manager.decisions.memory.find("i1")).candidates.source == "mirror"
 
 
 # -- several schedulers

@@ -20,14 +20,10 @@ def test_alternates_keep_the_order_and_leave_out_the_chosen_host():
     assert offered(three_hosts(), [2, 1, 0], chosen={uuid_of("h2")}) == ["h3", "h1"]
 
 
-def test_hosts_of_other_cells_are_no_alternates():
-    hosts = three_hosts()
-    hosts[0].cell(OTHER_CELL)
-    assert offered(hosts, [0, 1, 2]) == ["h2", "h3"]
-
-
-def test_hosts_without_a_candidate_or_a_mapping_are_no_alternates():
-    assert offered([make_host("h1"), *three_hosts()[1:]], [0, 1, 2], unmapped={"h3"}) == ["h2"]
+def test_hosts_of_other_cells_and_without_a_candidate_or_a_mapping_are_no_alternates():
+    hosts = [make_host("bare"), *three_hosts()]
+    hosts[1].cell(OTHER_CELL)
+    assert offered(hosts, [0, 1, 2, 3], unmapped={"h3"}) == ["h2"]
 
 
 def test_a_selection_without_a_candidate_has_no_allocation():
@@ -36,14 +32,11 @@ def test_a_selection_without_a_candidate_has_no_allocation():
     assert (found.service_host, found.availability_zone) == ("h1", "nova")
 
 
-def test_limits_are_cut_to_integers_and_unknown_ones_are_left_out():
-    found = scheduler_limits({"memory_mb": 1024.7, "vcpu": None, "strange": 1})
-    assert found.to_dict() == {"memory_mb": 1024}
-
-
-def test_an_amount_without_a_bound_is_no_limit():
-    found = scheduler_limits({"memory_mb": float("inf"), "vcpu": float("nan"), "disk_gb": 3.0})
-    assert found.to_dict() == {"disk_gb": 3}
+def test_limits_are_cut_to_integers_and_those_unknown_or_without_a_bound_left_out():
+    some = {"memory_mb": 1024.7, "vcpu": None, "strange": 1}
+    assert scheduler_limits(some).to_dict() == {"memory_mb": 1024}
+    others = {"memory_mb": float("inf"), "vcpu": float("nan"), "disk_gb": 3.0}
+    assert scheduler_limits(others).to_dict() == {"disk_gb": 3}
 
 
 def test_the_older_form_is_the_chosen_host_of_each_instance():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler import objects
-from scheduler.errors import AllocationUpdateFailed, InvalidRequest, NoValidHost, PlacementUnavailable
+from scheduler.errors import InvalidRequest, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
@@ -62,14 +62,6 @@ def four_hosts():
     return [host_with_candidate(f"h{number}").ram(9000 - 1000 * number) for number in range(1, 5)]
 
 
-def test_the_best_host_is_claimed_and_the_next_best_are_alternates():
-    claims = FakeClaims()
-    reply = select(four_hosts(), ["i1"], claims)
-    assert names(reply) == [["h1", "h2", "h3"]]
-    assert claims.tried == [("i1", uuid_of("h1"))]
-    assert claims.released == []
-
-
 def test_what_a_request_saw_of_its_hosts_is_released_when_it_ends():
     """Arrays of all hosts would else wait for the garbage collector, which does not know how large they are."""
     gc.disable()
@@ -94,12 +86,6 @@ def test_number_of_alternates(max_attempts, wanted, count):
     assert len(reply[0]) == 1 + count
 
 
-def test_alternates_are_in_the_cell_of_the_chosen_host():
-    hosts = four_hosts()
-    hosts[1].cell(OTHER_CELL)
-    assert names(select(hosts, ["i1"])) == [["h1", "h3", "h4"]]
-
-
 def test_hosts_without_a_candidate_are_neither_chosen_nor_offered():
     hosts = four_hosts()
     hosts[0].candidates, hosts[2].candidates = [], []
@@ -121,26 +107,6 @@ def test_another_candidate_of_the_host_is_tried_if_the_refusal_may_not_hold_for_
     reply = select([host], ["i1"], claims)
     assert [root for _, root in claims.tried] == [uuid_of("h1"), "child"]
     assert json.loads(reply[0][0].allocation_request)["allocations"] == other.allocations
-
-
-def test_all_claims_refused():
-    claims = FakeClaims({uuid_of(f"h{number}"): REFUSED for number in range(1, 5)})
-    with pytest.raises(NoValidHost, match=NOT_ENOUGH):
-        select(four_hosts(), ["i1"], claims)
-    assert claims.released == []
-
-
-def test_no_other_host_is_tried_while_placement_is_away():
-    claims = FakeClaims({uuid_of("h1"): Written(Outcome.UNSENT, reason="away")})
-    with pytest.raises(PlacementUnavailable, match="Placement is unavailable"):
-        select(four_hosts(), ["i1"], claims)
-    assert len(claims.tried) == 1
-
-
-def test_somebody_elses_write_ends_the_request():
-    claims = FakeClaims({uuid_of("h1"): Written(Outcome.CHANGED, reason="changed")})
-    with pytest.raises(AllocationUpdateFailed):
-        select(four_hosts(), ["i1"], claims)
 
 
 def test_a_multi_create_consumes_between_its_instances():
@@ -307,12 +273,6 @@ def test_anti_affinity_holds_between_requests_that_no_database_shows_yet():
     assert one("i1") + one("i2") == [["h1"], ["h2"]]
     with pytest.raises(NoValidHost):
         one("i3")
-
-
-def test_anti_affinity_holds_within_the_request():
-    spec = make_spec(instance_group=group(policy="anti-affinity", policies=["anti-affinity"], members=["i1", "i2", "i3"], hosts=[]))  # fmt: skip
-    reply = select(four_hosts(), ["i1", "i2", "i3"], spec=spec)
-    assert len({selections[0].service_host for selections in reply}) == 3
 
 
 def test_affinity_keeps_the_request_together():

@@ -68,12 +68,19 @@ def info_lines(caplog):
     return [record.getMessage() for record in caplog.records if record.levelno == logging.INFO]
 
 
-def test_a_refused_claim_is_logged_with_its_cause_and_the_next_host_is_claimed(caplog):
+@pytest.mark.parametrize(
+    ("answers", "chosen", "other", "logged"),
+    [({}, "h1", "h2", []), ({uuid_of("h1"): REFUSED}, "h2", "h1", [NEXT_HOST % ("i1", "h1")])],
+    ids=["granted", "refused"],
+)
+def test_a_refused_claim_is_logged_with_its_cause_and_the_next_host_is_claimed(
+    caplog, answers, chosen, other, logged
+):
     caplog.set_level(logging.INFO)
-    ranking, claiming = claiming_on(two_hosts(), FakeClaims({uuid_of("h1"): REFUSED}))
-    assert name_of(ranking, claim_best(claiming, "i1")) == "h2"
-    assert info_lines(caplog) == [NEXT_HOST % ("i1", "h1")]
-    assert [ranking.hosts.row(index).host for index in claiming.others()] == ["h1"]
+    ranking, claiming = claiming_on(two_hosts(), FakeClaims(answers))
+    assert name_of(ranking, claim_best(claiming, "i1")) == chosen
+    assert info_lines(caplog) == logged
+    assert [ranking.hosts.row(index).host for index in claiming.others()] == [other]
 
 
 def test_claims_refused_together_are_logged_and_their_hosts_come_last(caplog):
@@ -86,13 +93,6 @@ def test_claims_refused_together_are_logged_and_their_hosts_come_last(caplog):
     assert [ranking.hosts.row(index).host for index in ranking.best_first()] == ["h2", "h1"]
 
 
-def test_nothing_is_logged_for_a_claim_that_is_granted(caplog):
-    caplog.set_level(logging.INFO)
-    ranking, claiming = claiming_on(two_hosts(), FakeClaims())
-    assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
-    assert info_lines(caplog) == []
-
-
 def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
     caplog.set_level(logging.DEBUG)
     claims = FakeClaims()
@@ -103,14 +103,17 @@ def test_a_host_that_is_mapped_to_no_cell_is_not_claimed(caplog):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "error"),
-    [(Outcome.CHANGED, AllocationUpdateFailed), (Outcome.UNSENT, PlacementUnavailable)],
+    ("outcome", "error", "text"),
+    [
+        (Outcome.CHANGED, AllocationUpdateFailed, None),
+        (Outcome.UNSENT, PlacementUnavailable, "Placement is unavailable"),
+    ],
     ids=["another writer", "Placement away"],
 )
-def test_a_refusal_that_holds_for_all_hosts_ends_the_request(outcome, error):
+def test_a_refusal_that_holds_for_all_hosts_ends_the_request(outcome, error, text):
     claims = FakeClaims({uuid_of("h1"): Written(outcome, reason="cause")})
     _, claiming = claiming_on(two_hosts(), claims)
-    with pytest.raises(error):
+    with pytest.raises(error, match=text):
         claim_best(claiming, "i1")
     assert len(claims.tried) == 1
 
@@ -194,24 +197,22 @@ class TestHostsFilledMeanwhile:
         view = HostView.of(table, np.arange(len(hosts)), candidates, None, pending, asked_at)
         return claiming_in(view, claims, self.AMOUNTS, ram_weight_multiplier=-1.0)
 
-    def test_they_are_tried_after_those_with_room(self, pending):
-        claims = FakeClaims({uuid_of("h2"): REFUSED})
-        ranking, claiming = self.claiming(pending, claims)
-        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
-        assert [host for _, host in claims.tried] == [uuid_of("h2"), uuid_of("h1")]
-
-    def test_they_are_the_last_alternates(self, pending):
-        ranking, claiming = self.claiming(pending, FakeClaims(), free=(1100, 1200, 1300))
-        assert name_of(ranking, claim_best(claiming, "i1")) == "h2"
-        assert [ranking.hosts.row(index).host for index in claiming.others()] == ["h3", "h1"]
-
-    def test_they_are_claimed_if_there_are_no_others(self, pending):
-        ranking, claiming = self.claiming(pending, FakeClaims(), filled=("h1", "h2"))
-        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
-
-    def test_a_host_with_room_left_is_tried_in_its_place(self, pending):
-        ranking, claiming = self.claiming(pending, FakeClaims(), free=(1600, 1700))
-        assert name_of(ranking, claim_best(claiming, "i1")) == "h1"
+    @pytest.mark.parametrize(
+        ("free", "filled", "refusing", "tried", "others"),
+        [
+            ((1100, 1200), ["h1"], ["h2"], ["h2", "h1"], ["h2"]),
+            ((1100, 1200, 1300), ["h1"], [], ["h2"], ["h3", "h1"]),
+            ((1100, 1200), ["h1", "h2"], [], ["h1"], ["h2"]),
+            ((1600, 1700), ["h1"], [], ["h1"], ["h2"]),
+        ],
+        ids=["the other refuses", "last alternates", "no others", "room is left"],
+    )
+    def test_they_are_tried_after_those_with_room(self, pending, free, filled, refusing, tried, others):
+        claims = FakeClaims({uuid_of(name): REFUSED for name in refusing})
+        ranking, claiming = self.claiming(pending, claims, free, filled)
+        assert name_of(ranking, claim_best(claiming, "i1")) == tried[-1]
+        assert [host for _, host in claims.tried] == [uuid_of(name) for name in tried]
+        assert [ranking.hosts.row(index).host for index in claiming.others()] == others
 
     @pytest.mark.parametrize(
         ("granted_at", "chosen"),
