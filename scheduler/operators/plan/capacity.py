@@ -18,7 +18,7 @@ from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, a
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
 from scheduler.operators.shown.files import Measured, write_metrics
-from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Saying, Table, bars, table
+from scheduler.operators.shown.shown import BAD, Bar, Columns, Fact, Head, Saying, Table, table
 from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.requests import of_flavor
@@ -135,16 +135,13 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
         columns: Columns = {
             "Cell": "cell", "Zone": "zone", "Instances": "instances",
             "Hosts with room": lambda one: f"{one.hosts_with_room} of {one.hosts + one.not_offered}",
+            "Share": lambda one: Bar(0, 100 * one.instances / max(1, self.instances), str(one.instances)),
             "Runs out first (hosts)": "limits_here",
             "Stranded then": lambda one: amounts(one.stranded),
         }  # fmt: skip
-        drawn = (
-            (f"{one.cell} {one.zone}", 0, one.instances, str(one.instances), "" if one.instances else BAD)
-            for one in self.places
-        )
         subject = f"{self.instances} more of flavor {self.flavor} fit"
         head = Head("What still fits", subject, "" if self.all_placed else BAD, facts=facts)
-        return head, [bars("Instances that fit", drawn), table(self.places, columns, "Places")]
+        return head, [table(self.places, columns, "Places", pictures=("Share",))]
 
 
 def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
@@ -274,31 +271,20 @@ class CapacitiesPlan(Plan, kw_only=True, tag="capacities"):
             "Stranded then": lambda one: amounts(one[1].stranded),
         }  # fmt: skip
         of_flavors: Columns = {
-            "Flavor": "flavor", "Instances": "total", "After the loss of a host": "headroom",
+            "Flavor": "flavor", "Instances": "total", "Left": _left, "After the loss of a host": "headroom",
             "Worst host": "worst_loss",
         }  # fmt: skip
-        drawn = (
-            (
-                one.flavor,
-                1 if one.total else 0,
-                one.headroom / one.total if one.total else 0,
-                f"{one.total:,}, {one.headroom:,} after a loss",
-                "" if one.headroom else BAD,
-            )
-            for one in flavors
-        )
-        picture = bars(
-            "Instances that fit, the scarcest flavor first",
-            drawn,
-            (("pale", "now"), ("strong", "after the loss of any one host")),
-            "Each bar has the scale of its flavor.",
-            most=1,
-        )
+        legend = ("pale", "now"), ("strong", "after the loss of any one host")
         return Head("What still fits", sayings=sayings), [
-            picture,
-            table(flavors, of_flavors, "Flavors"),
+            table(flavors, of_flavors, "Flavors, the scarcest first", pictures=("Left",), legend=legend),
             table(zones, of_zones, "Flavors by zone", searched=True),
         ]
+
+
+def _left(one: OfFlavor) -> Bar:
+    share = 100 * one.headroom / one.total if one.total else 0
+    words = f"{one.headroom:,} of {one.total:,} after a loss"
+    return Bar(100 if one.total else 0, share, words, "" if one.headroom else BAD)
 
 
 def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> CapacitiesPlan:

@@ -26,6 +26,7 @@ from scheduler.operators.plan.moves import (
     summed,
     unplaced,
 )
+from scheduler.operators.run.nova_api import MICROVERSION
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -258,9 +259,6 @@ def _memory(cloud: PlannedCloud, move: Move) -> int:
 
 
 # -- the moves as a shell script -------------------------------------------------------------------------
-
-#: The first version of the API with a target host for cold migrations. Older clients choose 2.1 by default.
-MICROVERSION = "2.56"
 
 #: ``--wait`` also ends with status 0 when a migration has failed, so ``set -e`` does not see that.
 HEADER = f"""\
