@@ -1,14 +1,12 @@
 """berth-explain decision, list and waiting, and what all commands of berth-explain have in common."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 import logging
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
-from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import conf as options
@@ -33,7 +31,7 @@ from scheduler.operators.app import (
 from scheduler.operators.explain import decision
 from scheduler.operators.explain.log_reader import DecisionLogReader
 from scheduler.operators.shown.command import ShownCommand
-from scheduler.operators.shown.shown import Columns, Head, Saying, Shown, Table, table
+from scheduler.operators.shown.shown import Columns, Head, Saying, Shown, table
 from scheduler.rpc import explain
 from scheduler.rpc.transport import command_transport
 from scheduler.stream.broker import broker_hosts, why_unavailable
@@ -83,7 +81,19 @@ class Question(ShownCommand):
     @cached_property
     def live_hosts(self) -> list[str]:
         """The hosts of all schedulers that are up; a command reads them once."""
-        return scheduler_hosts(self.conf)
+        engines = Engines(self.conf)
+        try:
+            live = live_schedulers(engines, options.service_down_time(self.conf))
+        except UNREADABLE as error:
+            LOG.warning(
+                "Querying only the scheduler of this host; cannot read the list of schedulers: %s",
+                brief(error),
+            )
+            live = []
+        finally:
+            engines.dispose()
+        # a machine without a scheduler would be waited for
+        return live or [self.conf.host]
 
     @cached_property
     def bus(self) -> messaging.Transport:
@@ -109,33 +119,10 @@ class Question(ShownCommand):
             BrokerUnavailable: No host of the message broker can be used.
         """
         bus = self.bus
-        require_broker(self.conf, args.timeout)
+        # oslo.messaging would retry until the timeout
+        if reason := why_unavailable(broker_hosts(self.conf), args.timeout):
+            raise BrokerUnavailable(f"RabbitMQ is unavailable: {reason}")
         return explain.Schedulers(bus, args.scheduler or self.live_hosts, args.timeout)
-
-
-def require_broker(conf: cfg.ConfigOpts, timeout: float) -> None:
-    """Check that a host of the broker accepts connections: oslo.messaging would retry until the timeout.
-
-    Raises:
-        BrokerUnavailable: None does.
-    """
-    if reason := why_unavailable(broker_hosts(conf), timeout):
-        raise BrokerUnavailable(f"RabbitMQ is unavailable: {reason}")
-
-
-def scheduler_hosts(conf: cfg.ConfigOpts) -> list[str]:
-    engines = Engines(conf)
-    try:
-        live = live_schedulers(engines, options.service_down_time(conf))
-    except UNREADABLE as error:
-        LOG.warning(
-            "Querying only the scheduler of this host; cannot read the list of schedulers: %s", brief(error)
-        )
-        live = []
-    finally:
-        engines.dispose()
-    # a machine without a scheduler would be waited for
-    return live or [conf.host]
 
 
 class FoundDecision(NamedTuple):
@@ -321,28 +308,18 @@ class WaitingCommand(Question):
         found = [(host, request) for host, requests in answers.items() for request in requests]
         found.sort(key=lambda one: -one[1].age)
         document = [{"scheduler": host, **msgspec.to_builtins(request)} for host, request in found]
-        head = Head("Requests in progress", sayings=[Saying(line) for line in head_lines(answers)])
-        return Shown(document, head, [requests_table(found)])
-
-
-def head_lines(answers: Mapping[str, Sequence[OpenRequest]]) -> list[str]:
-    """Return how many requests there are, and which schedulers have more than they list."""
-    total = sum(map(len, answers.values()))
-    full = [host for host, requests in answers.items() if len(requests) >= MOST_LISTED]
-    lines = [f"Requests in progress: {total} (schedulers asked: {', '.join(sorted(answers))})"]
-    if full:
-        lines.append(f"Only the {MOST_LISTED} oldest are listed of: {', '.join(sorted(full))}")
-    return lines
-
-
-def requests_table(found: Sequence[tuple[str, OpenRequest]]) -> Table:
-    columns: Columns = {
-        "Age (s)": lambda one: f"{one[1].age:.1f}",
-        "Step": lambda one: one[1].step,
-        "Waits for": lambda one: one[1].waits_for,
-        "Waits (s)": lambda one: f"{one[1].waited:.1f}" if one[1].waits_for else "",
-        "Request": lambda one: one[1].request_id,
-        "Instances": lambda one: one[1].instances_text,
-        "Scheduler": itemgetter(0),
-    }
-    return table(found, columns, "The oldest first", numbers=("Age (s)", "Waits (s)"), searched=bool(found))
+        lines = [f"Requests in progress: {len(found)} (schedulers asked: {', '.join(sorted(answers))})"]
+        if full := sorted(host for host, requests in answers.items() if len(requests) >= MOST_LISTED):
+            lines.append(f"Only the {MOST_LISTED} oldest are listed of: {', '.join(full)}")
+        columns: Columns = {
+            "Age (s)": lambda one: f"{one[1].age:.1f}",
+            "Step": lambda one: one[1].step,
+            "Waits for": lambda one: one[1].waits_for,
+            "Waits (s)": lambda one: f"{one[1].waited:.1f}" if one[1].waits_for else "",
+            "Request": lambda one: one[1].request_id,
+            "Instances": lambda one: one[1].instances_text,
+            "Scheduler": 0,
+        }
+        numbers, title = ("Age (s)", "Waits (s)"), "The oldest first"
+        requests = table(found, columns, title, numbers=numbers, searched=bool(found))
+        return Shown(document, Head("Requests in progress", sayings=[*map(Saying, lines)]), [requests])
