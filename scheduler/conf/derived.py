@@ -83,7 +83,11 @@ def remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
             "cells whose database URL is a template cannot be reached"
         )
     yield from tls_file_problems(conf, "neutron")
-    yield from _worker_remarks(conf)
+    if (conf.scheduler.workers or 0) > 1:
+        yield (
+            f"[scheduler]/workers = {conf.scheduler.workers}: one process is started, as one scheduler "
+            "decides at a time. Further schedulers are for controllers that fail: start a daemon on each"
+        )
     yield from _heartbeat_remarks(conf)
     if conf.scheduler.driver == CACHING:
         yield "[scheduler]/driver = caching_scheduler: filter_scheduler is used, which caches as well"
@@ -115,14 +119,6 @@ def lost_log(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield (
             f"[DEFAULT]/log_config_append = {conf.log_config_append} gives no handler that writes to the "
             "logger nova.scheduler, nova or root: all lines of the log are lost"
-        )
-
-
-def _worker_remarks(conf: cfg.ConfigOpts) -> Iterator[str]:
-    if (conf.scheduler.workers or 0) > 1:
-        yield (
-            f"[scheduler]/workers = {conf.scheduler.workers}: one process is started, as one scheduler "
-            "decides at a time. Further schedulers are for controllers that fail: start a daemon on each"
         )
 
 

@@ -74,7 +74,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
     theirs = list(_own_modules(conf))
     if not theirs:
         return
-    if not _is_there():
+    if "nova" not in sys.modules and importlib.util.find_spec("nova") is None:
         _stand_in({**NAMES, "nova.conf": {"CONF": conf}})
     for module in theirs:
         # A path that leads nowhere is reported when it is resolved.
@@ -114,7 +114,3 @@ def _stand_in(names: dict[str, dict[str, object]]) -> None:
         parent, _, last = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], last, module)
-
-
-def _is_there() -> bool:
-    return "nova" in sys.modules or importlib.util.find_spec("nova") is not None

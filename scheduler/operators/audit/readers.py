@@ -210,9 +210,7 @@ class NovaReader:
 
     def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: list[str]) -> list[sa.Row]:
         with self._engine(cell).connect() as connection:
-            return [
-                row for piece in chunks(values) for row in connection.execute(query.where(column.in_(piece)))
-            ]
+            return _named_rows(connection, query, column, values)
 
 
 def _nodes_query() -> sa.Select:
@@ -273,18 +271,18 @@ def _read_mappings(connection: sa.Connection, uuids: list[str]) -> dict[str, Ins
     query = sa.select(
         columns.instance_uuid, columns.created_at, columns.updated_at, cell_mappings.c.uuid
     ).join_from(instance_mappings, cell_mappings, isouter=True)
-    rows = _api_rows(connection, query, columns.instance_uuid, uuids)
+    rows = _named_rows(connection, query, columns.instance_uuid, uuids)
     return {row.instance_uuid: InstanceMapping(row.uuid, _changed_at(row)) for row in rows}
 
 
 def _read_build_requests(connection: sa.Connection, uuids: list[str]) -> dict[str, datetime | None]:
     columns = build_requests.c
     query = sa.select(columns.instance_uuid, columns.created_at, columns.updated_at)
-    rows = _api_rows(connection, query, columns.instance_uuid, uuids)
+    rows = _named_rows(connection, query, columns.instance_uuid, uuids)
     return {row.instance_uuid: _changed_at(row) for row in rows}
 
 
-def _api_rows(
+def _named_rows(
     connection: sa.Connection, query: sa.Select, column: sa.Column, uuids: list[str]
 ) -> list[sa.Row]:
     return [row for piece in chunks(uuids) for row in connection.execute(query.where(column.in_(piece)))]

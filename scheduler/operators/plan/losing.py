@@ -207,15 +207,10 @@ class Losses:
         key = number, cell
         if key not in self._passing:
             self._passing[key] = np.zeros(len(self._snapshot.table), bool)
-            self._passing[key][self._rows_that_pass(number, cell)] = True
+            spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
+            with suppress(BerthError):
+                self._passing[key][self.cloud.rank(spec, NOBODY).hosts.table_rows] = True
         return self._passing[key]
-
-    def _rows_that_pass(self, number: int, cell: str) -> np.ndarray:
-        spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
-        try:
-            return self.cloud.rank(spec, NOBODY).hosts.table_rows
-        except BerthError:
-            return np.empty(0, np.int64)
 
 
 # -- what still fits -------------------------------------------------------------------------------------

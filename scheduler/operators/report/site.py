@@ -283,7 +283,7 @@ def causes(overview: Overview, written: Mapping[str, str]) -> Table:
 
 
 def _links_of(entries: Sequence[Entry], written: Mapping[str, str]) -> Words:
-    links = [linked(entry, _minute(entry), written) for entry in entries]
+    links = [linked(entry, str(entry["time"][5:16].replace("T", " ")), written) for entry in entries]
     if len(links) < 2:
         return links[0] if links else ""
     return Folded(links[0], f"{len(links) - 1} more", links[1:])
@@ -291,10 +291,6 @@ def _links_of(entries: Sequence[Entry], written: Mapping[str, str]) -> Words:
 
 def linked(entry: Entry, words: str, written: Mapping[str, str]) -> Link:
     return Link(words, written.get(name_of(entry), ""))
-
-
-def _minute(entry: Entry) -> str:
-    return str(entry["time"][5:16].replace("T", " "))
 
 
 def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:

@@ -59,7 +59,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_without_control,
     )
-    environment.filters.update(kind=_kind, plain=plain, percent=_percent, number=_number, code=_code)
+    environment.filters.update(kind=_kind, plain=plain, number=_number, code=_code)
     environment.globals.update(
         policy=policy(),
         style=_part("style.css"),
@@ -73,10 +73,6 @@ def _environment() -> Environment:
 def _kind(value: Any) -> str:
     """Return the name of the macro that draws a cell or a part."""
     return type(value).__name__.lower()
-
-
-def _percent(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def _number(value: Any) -> str:

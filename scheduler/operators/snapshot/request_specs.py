@@ -1,6 +1,6 @@
 """Flavors, server groups, and the requests of instances that exist, as nova's API database has them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cached_property, partial
 from itertools import groupby
@@ -147,20 +147,15 @@ class RequestSpecs:
             NotFound: None of them has it.
             InvalidRequest: The request cannot be read.
         """
-        for spec in self._latest_with(image_id):
-            image = RequestSpec.obj_from_primitive(spec).image
-            if image is not None and "id" in image and image.id == image_id:
-                return image
-        raise NotFound(
-            f"None of the latest {LATEST} requests has image {image_id}; name its properties instead"
-        )
-
-    def _latest_with(self, word: str) -> Iterator[Mapping[str, Any]]:
         latest = sa.select(request_specs.c.spec).order_by(request_specs.c.id.desc()).limit(LATEST)
         with self._engines.api().connect() as connection:
             for text in connection.execute(latest).scalars():
-                if word in text:
-                    yield orjson.loads(text)
+                image = RequestSpec.obj_from_primitive(orjson.loads(text)).image if image_id in text else None
+                if image is not None and "id" in image and image.id == image_id:
+                    return image
+        raise NotFound(
+            f"None of the latest {LATEST} requests has image {image_id}; name its properties instead"
+        )
 
 
 def _group(row: sa.Row, members: list[str]) -> InstanceGroup:
