@@ -48,9 +48,9 @@ def _all() -> tuple[FilterClass, ...]:
 def defined() -> Iterator[FilterClass]:
     """Yield the filters that the modules of this package define."""
     for info in pkgutil.iter_modules(filters.__path__, f"{filters.__name__}."):
-        for found in vars(importlib.import_module(info.name)).values():
-            if _is_built_in(found) and found.__module__ == info.name:
-                yield found
+        for cls in vars(importlib.import_module(info.name)).values():
+            if _is_built_in(cls) and cls.__module__ == info.name:
+                yield cls
 
 
 def _is_built_in(found: object) -> TypeGuard[FilterClass]:

@@ -28,12 +28,12 @@ def groups(
         requests: PCI requests, for which candidates may name providers.
     """
     pools = hosts.coded("pci_stats")
-    found: dict[Hashable, list[int]] = {}
+    alike: dict[Hashable, list[int]] = {}
     for index in indices:
         candidates = hosts.candidates(index)
         shape = _shape(pools[index], candidates, requests) if requests else len(candidates)
-        found.setdefault((traits[index], shape), []).append(index)
-    return found.values()
+        alike.setdefault((traits[index], shape), []).append(index)
+    return alike.values()
 
 
 def _shape(pools: PoolSet | None, candidates: Iterable[Any], requests: Requests) -> Hashable:

@@ -50,10 +50,10 @@ def stat(hosts: HostView, key: str) -> EncodedColumn:
     """Return what ``stats`` has under a key; ``ABSENT`` for hosts whose stats lack it."""
     column = hosts.coded("stats")
     values = column.values
-    found = [values[code].value.get(key, ABSENT) for code in column.codes.tolist()]
+    stored = [values[code].value.get(key, ABSENT) for code in column.codes.tolist()]
     # numbers, lists and maps are distinguished by identity: they are rare, and True == 1
-    texts = set(map(type, found)) <= {str, type(None), object}
-    return EncodedColumn.of_texts(found) if texts else EncodedColumn.of(found)
+    texts = set(map(type, stored)) <= {str, type(None), object}
+    return EncodedColumn.of_texts(stored) if texts else EncodedColumn.of(stored)
 
 
 def of_numbers(column: np.ndarray) -> EncodedColumn:

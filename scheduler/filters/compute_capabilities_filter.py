@@ -133,11 +133,11 @@ def _step(value: Any, name: str) -> Any:
         value = _parsed(value)
     if isinstance(value, dict):
         return value.get(name)
-    found = None if name.startswith("_") else getattr(value, name, None)
-    if found is None:
+    attribute = None if name.startswith("_") else getattr(value, name, None)
+    if attribute is None:
         stats = getattr(value, "stats", None)
-        found = stats.get(name) if isinstance(stats, dict) else None
-    return found
+        attribute = stats.get(name) if isinstance(stats, dict) else None
+    return attribute
 
 
 def _parsed(text: str) -> Any:

@@ -127,9 +127,9 @@ class _FitsCells(_HasThreads):
 
     def _limits(self, cpu_ratio: float, ram_ratio: float) -> tuple[objects.NUMATopologyLimits, Limits | None]:
         """Return the limits of a host as an object, and as the plain value that a fit takes."""
-        known = {} if self.network_metadata is None else {"network_metadata": self.network_metadata}
+        networks = {} if self.network_metadata is None else {"network_metadata": self.network_metadata}
         limits = objects.NUMATopologyLimits(
-            cpu_allocation_ratio=cpu_ratio, ram_allocation_ratio=ram_ratio, **known
+            cpu_allocation_ratio=cpu_ratio, ram_allocation_ratio=ram_ratio, **networks
         )
         return limits, limits_from(limits)
 

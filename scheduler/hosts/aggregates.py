@@ -130,7 +130,7 @@ class Aggregates:
     def of_host(self, host: str) -> AggregateSet:
         """Return the aggregates of a service host; hosts in the same aggregates share one object."""
         ids = self._ids.get(host, ())
-        found = self._sets.get(ids)
-        if found is None:
-            found = self._sets[ids] = AggregateSet(self.by_id[i] for i in ids)
-        return found
+        aggregates = self._sets.get(ids)
+        if aggregates is None:
+            aggregates = self._sets[ids] = AggregateSet(self.by_id[i] for i in ids)
+        return aggregates

@@ -94,26 +94,28 @@ class PendingDemands:
             of_node[node] = {instance: demand} | of_node.get(node, {})
         if not of_node:
             return {}
-        found = {
+        by_row = {
             row: demands
             for node, demands in of_node.items()
             if (row := table.row_of_uuid.get(node)) is not None
         }
         places = np.full(len(table), -1)
         places[rows] = np.arange(len(rows))
-        return {ViewPosition(int(places[row])): demands for row, demands in found.items() if places[row] >= 0}
+        return {
+            ViewPosition(int(places[row])): demands for row, demands in by_row.items() if places[row] >= 0
+        }
 
     def apply(self, table: HostTable, row: TableRow, demands: Iterable[InstanceDemand]) -> Topology:
         """Return the topology and the pools of a row with these demands consumed, in their order."""
         node, demands = table.rows[row].uuid, tuple(demands)
         topology, pools = before = tuple(table.coded[name][row] for name in TOPOLOGY)
         with self._lock:
-            known = self._applied.get(node)
+            applied = self._applied.get(node)
         done = 0
-        if known and known.before[0] is topology and known.before[1] is pools:
-            done = len(known.demands) if known.demands == demands[: len(known.demands)] else 0
+        if applied and applied.before[0] is topology and applied.before[1] is pools:
+            done = len(applied.demands) if applied.demands == demands[: len(applied.demands)] else 0
             if done:
-                topology, pools = known.after
+                topology, pools = applied.after
         for demand in demands[done:]:
             topology, pools = self._consume(topology, pools, demand, node)
         with self._lock:

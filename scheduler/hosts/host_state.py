@@ -106,8 +106,8 @@ class HostState:
 
     @_Value
     def numa_topology(self) -> NumaTopology | None:
-        known = self._value("numa_topology")
-        return None if known is None else NumaTopology(known)
+        topology = self._value("numa_topology")
+        return None if topology is None else NumaTopology(topology)
 
     @_Value
     def pci_stats(self) -> PciStats | None:
@@ -147,12 +147,14 @@ class HostState:
     @_Value
     def instances(self) -> dict[str, Any]:
         """Instances on the host by uuid: read at the first access. Those of this request have a uuid only."""
-        known = self._instances
-        if known is None:
-            known = self._instances = dict(self._shared.instances.source.on_host(self.cell_uuid, self.host))
+        instances = self._instances
+        if instances is None:
+            instances = self._instances = dict(
+                self._shared.instances.source.on_host(self.cell_uuid, self.host)
+            )
         for uuid in self._shared.instances.placed_on(self._shared.rows[self._position]):
-            known.setdefault(uuid, SimpleNamespace(uuid=uuid))
-        return known
+            instances.setdefault(uuid, SimpleNamespace(uuid=uuid))
+        return instances
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -219,8 +221,8 @@ def claimable(host: HostState, candidates: Iterable[Any]) -> list[Any]:
 
 def aggregate_set(host: HostState) -> AggregateSet:
     """Return the aggregates of a host as they were read; hosts in the same ones share the object."""
-    found: AggregateSet = host._value("aggregates")
-    return found
+    aggregates: AggregateSet = host._value("aggregates")
+    return aggregates
 
 
 def service_map(service: ServiceRow, seen_since: datetime | None = None) -> Mapping[str, Any]:

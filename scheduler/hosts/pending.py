@@ -218,7 +218,7 @@ class PendingPlacements:
     def overlay(self, table: HostTable, rows: TableRows) -> Amounts:
         """Return what is pending on these rows of a table: int64, shape (amounts, rows)."""
         # Few hosts of many have any: gathering the sums of all rows would take most of the time of a view.
-        found = np.zeros((len(AMOUNTS), len(rows)), np.int64)
+        overlaid = np.zeros((len(AMOUNTS), len(rows)), np.int64)
         with self._lock:
             sums = self._sums_of(table)
             busy = np.flatnonzero(sums.any(axis=0))
@@ -227,8 +227,8 @@ class PendingPlacements:
             places = np.full(len(table), -1)
             places[rows] = np.arange(len(rows))
             at = places[busy]
-            found[:, at[at >= 0]] = amounts[:, at >= 0]
-        return found
+            overlaid[:, at[at >= 0]] = amounts[:, at >= 0]
+        return overlaid
 
     def add(
         self,
@@ -413,8 +413,8 @@ def _row_changed(placement: PendingPlacement, table: HostTable) -> bool:
 
 
 def _to_look_for(placements: Iterable[PendingPlacement]) -> list[PendingPlacement]:
-    found = list(placements)
-    shared = [each for each in found if each.shared]
+    candidates = list(placements)
+    shared = [each for each in candidates if each.shared]
     if len(shared) <= MOST_LOOKED_FOR:
-        return found
-    return [*(each for each in found if not each.shared), *random.sample(shared, MOST_LOOKED_FOR)]
+        return candidates
+    return [*(each for each in candidates if not each.shared), *random.sample(shared, MOST_LOOKED_FOR)]

@@ -53,13 +53,13 @@ class RecentBuilds:
 
     def failed_for(self, project: str | None, table: HostTable) -> np.ndarray:
         """Return when each host failed last for a project: seconds since the epoch, 0 if it did not."""
-        found = np.zeros(len(table))
+        failed_at = np.zeros(len(table))
         with self._lock:
             pairs = [(node, at) for (of, node), at in self._failed.items() if of == project]
         for node, at in pairs:
             if (row := table.row_of_uuid.get(node)) is not None:
-                found[row] = at
-        return found
+                failed_at[row] = at
+        return failed_at
 
 
 def _failures(table: HostTable) -> dict[str, float]:

@@ -133,7 +133,7 @@ class RequestInstances:
         unknown = [uuid for uuid in dict.fromkeys(uuids) if uuid not in self._located]
         if not unknown:
             return
-        found = self.source.locate(unknown)
+        places_of = self.source.locate(unknown)
         for uuid in unknown:
-            places = found.get(uuid, ())
+            places = places_of.get(uuid, ())
             self._located[uuid] = [row for place in places for row in self._table.rows_of_host.get(place, ())]

@@ -67,11 +67,11 @@ class Reservations:
         return positions, self.others[:, positions] - before[:, positions]
 
     def _demands_of_others(self) -> dict[ViewPosition, Demands]:
-        found = {
+        of_others = {
             position: {uuid: demand for uuid, demand in demands.items() if uuid not in self._reserved}
             for position, demands in self.pending.demands_on(self._table, self._rows).items()
         }
-        return {position: demands for position, demands in found.items() if demands}
+        return {position: demands for position, demands in of_others.items() if demands}
 
     def topology(self, position: ViewPosition, own: Iterable[InstanceDemand] = ()) -> Topology:
         """Return the NUMA topology and PCI pools of a host as they will be, with what others have pending.

@@ -80,10 +80,10 @@ class Metric:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metric as monitors report it: percentages of CPUs as fractions."""
-        found = {"name": self.name, "timestamp": self.timestamp, "source": self.source}
+        metric = {"name": self.name, "timestamp": self.timestamp, "source": self.source}
         if self.value is None:
-            return found | {"numa_membw_values": self.numa_membw_values}
-        return found | {"value": self.value / 100.0 if self.name in PERCENT_METRICS else self.value}
+            return metric | {"numa_membw_values": self.numa_membw_values}
+        return metric | {"value": self.value / 100.0 if self.name in PERCENT_METRICS else self.value}
 
 
 class MetricList(list[Metric]):

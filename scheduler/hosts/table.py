@@ -152,10 +152,10 @@ class HostTable:
     @cached_property
     def rows_of_host(self) -> dict[tuple[str, str], list[TableRow]]:
         """The rows of each service host, by (cell uuid, host name); several nodes for ironic."""
-        found: dict[tuple[str, str], list[TableRow]] = {}
+        rows: dict[tuple[str, str], list[TableRow]] = {}
         for number, row in enumerate(self.rows):
-            found.setdefault((row.cell_uuid, row.host), []).append(TableRow(number))
-        return found
+            rows.setdefault((row.cell_uuid, row.host), []).append(TableRow(number))
+        return rows
 
     def rows_beside(self, row: TableRow) -> list[TableRow]:
         """Return the rows of all nodes of the service host of this row, with this row."""
@@ -165,18 +165,18 @@ class HostTable:
     @cached_property
     def rows_named(self) -> dict[str, list[TableRow]]:
         """The rows of all service hosts of a name, in whatever cell."""
-        found: dict[str, list[TableRow]] = {}
+        rows: dict[str, list[TableRow]] = {}
         for number, row in enumerate(self.rows):
-            found.setdefault(row.host, []).append(TableRow(number))
-        return found
+            rows.setdefault(row.host, []).append(TableRow(number))
+        return rows
 
     @cached_property
     def hosts_in_lower_case(self) -> dict[str, list[str]]:
         """The names of service hosts by what they are in lower case."""
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for name in self.rows_named:
-            found.setdefault(name.lower(), []).append(name)
-        return found
+            names.setdefault(name.lower(), []).append(name)
+        return names
 
     @cached_property
     def cell_enabled(self) -> np.ndarray:
@@ -238,8 +238,8 @@ class HostTable:
         (spec: host-state-and-cells 2.1).
         """
         index = self.row_of_uuid
-        found = [row for row in map(index.get, uuids) if row is not None]
-        return self.in_cell(TableRows(np.array(found, dtype=np.int64)), cell_uuid)
+        rows = [row for row in map(index.get, uuids) if row is not None]
+        return self.in_cell(TableRows(np.array(rows, dtype=np.int64)), cell_uuid)
 
     def in_cell(self, rows: TableRows, cell_uuid: str | None) -> TableRows:
         """Return those of the rows that are in a cell, or in any enabled one; as ``find``."""

@@ -32,10 +32,10 @@ class CandidateLists:
         self._lists: dict[int, Sequence[Any]] = {}
 
     def __getitem__(self, position: int) -> Sequence[Any]:
-        found = self._lists.get(position)
-        if found is None:
-            found = self._lists[position] = self._make(position)
-        return found
+        candidates = self._lists.get(position)
+        if candidates is None:
+            candidates = self._lists[position] = self._make(position)
+        return candidates
 
     def __setitem__(self, position: int, candidates: Sequence[Any]) -> None:
         self._lists[position] = candidates

@@ -138,11 +138,11 @@ class Cells:
             self._outage.report_failure(error)
             return self._loaded
         self._outage.report_success()
-        found = tuple(cell for cell in cells if cell.uuid != CELL0)
-        log_changes(self.all, found, first=not self._loaded)
-        self.all = found
+        with_computes = tuple(cell for cell in cells if cell.uuid != CELL0)
+        log_changes(self.all, with_computes, first=not self._loaded)
+        self.all = with_computes
         self._loaded = True
-        self._engines.keep_cells((cell.uuid, cell.url) for cell in found)
+        self._engines.keep_cells((cell.uuid, cell.url) for cell in with_computes)
         return True
 
 
@@ -219,7 +219,7 @@ def template_fields(reference: str) -> dict[str, object]:
         ValueError: The URL cannot be split.
     """
     url = urlsplit(reference)
-    found: dict[str, object] = {
+    fields: dict[str, object] = {
         "scheme": url.scheme,
         "username": url.username,
         "password": url.password,
@@ -231,8 +231,8 @@ def template_fields(reference: str) -> dict[str, object]:
     }
     if "," in url.netloc:
         for number, server in enumerate(url.netloc.split(","), 1):
-            found |= _numbered(number, server)
-    return found
+            fields |= _numbered(number, server)
+    return fields
 
 
 def _numbered(number: int, server: str) -> dict[str, object]:

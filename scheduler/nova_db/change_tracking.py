@@ -239,8 +239,8 @@ class NodeTracker:
 
     def _is_complete(self, connection: Connection, hosts: frozenset[str] | None) -> bool:
         """Return whether all live rows have the hashes that are known; no row is read for that."""
-        known = len(self._hashes), sum(self._hashes.values())
-        return hosts is None and checksum(connection, *NODE_COLUMNS, where=_LIVE_NODES) == known
+        expected = len(self._hashes), sum(self._hashes.values())
+        return hosts is None and checksum(connection, *NODE_COLUMNS, where=_LIVE_NODES) == expected
 
     def _take(
         self, connection: Connection, since: datetime | None, load: Load, hosts: frozenset[str] | None

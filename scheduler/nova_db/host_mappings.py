@@ -65,9 +65,9 @@ class HostMappings:
 
     def follow(self, hosts: Iterable[str]) -> None:
         """Keep the mappings of these service hosts, in place of those before."""
-        known = frozenset(hosts)
-        if known != self._hosts:
-            self._hosts = known
+        followed = frozenset(hosts)
+        if followed != self._hosts:
+            self._hosts = followed
             self.loop.wake()
 
     def __contains__(self, host: str) -> bool:
@@ -81,9 +81,9 @@ class HostMappings:
             host: The name of the service host; one whose mapping is not known is read now.
             fresh: Read it, even if its mapping is known.
         """
-        known = None if fresh else self._cells.get(host)
-        if known is not None:
-            return known
+        cell = None if fresh else self._cells.get(host)
+        if cell is not None:
+            return cell
         try:
             with self._engines.api_connection() as connection:
                 cell_uuid = _cells_of(connection, [host]).get(host)
@@ -104,14 +104,14 @@ class HostMappings:
         try:
             with self._engines.api_connection() as connection:
                 total = checksum(connection, *_MAPPING)
-                known = self._cells if total == self._checksum else {}
-                found = _cells_of(connection, hosts.difference(known))
+                kept = self._cells if total == self._checksum else {}
+                read = _cells_of(connection, hosts.difference(kept))
         except UNREADABLE as error:
             self._outage.report_failure(error)
             return UNMAPPED_INTERVAL
         self._outage.report_success()
         self._checksum = total
-        self._cells = {host: cell for host, cell in known.items() if host in hosts} | found
+        self._cells = {host: cell for host, cell in kept.items() if host in hosts} | read
         self._unmapped = hosts.difference(self._cells)
         for host in self._unmapped:
             self._reports.warning(host, "Host %s has no host mapping and gets no instances", host)
@@ -126,9 +126,9 @@ _CELLS = sa.select(host_mappings.c.host, cell_mappings.c.uuid).join(
 def _cells_of(connection: Connection, hosts: Collection[str]) -> dict[str, str]:
     """Return the uuid of the cell of each of these hosts that is mapped to one."""
     rows = rows_with(connection, _CELLS, host_mappings.c.host, hosts)
-    found = {row.host.lower(): row.uuid for row in rows}
+    cells = {row.host.lower(): row.uuid for row in rows}
     # MySQL finds names without regard to case, for conductors too
-    return {host: found[host.lower()] for host in hosts if host.lower() in found}
+    return {host: cells[host.lower()] for host in hosts if host.lower() in cells}
 
 
 def all_mapped(engines: Engines) -> list[tuple[str, str]]:

@@ -104,8 +104,10 @@ class HostReader:
         self._cells.load_if_due()
         cells = self._cells_of_partition()
         # A cell that was disabled or renamed is still the same database.
-        known = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}
-        self._trackers = {cell: known.get((cell.uuid, cell.url)) or self._new_tracker(cell) for cell in cells}
+        trackers = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}
+        self._trackers = {
+            cell: trackers.get((cell.uuid, cell.url)) or self._new_tracker(cell) for cell in cells
+        }
         answers = self._calls.scatter_gather(cells, self._update, probe=True)
         for cell in cells:
             self._report(cell, answers[cell.uuid].error)
@@ -120,19 +122,21 @@ class HostReader:
             previous: The table before it. If nothing has changed, the next one has its content.
         """
         cells, read_at = list(self._trackers), self._read_at
-        known = [self._rows_of(cell, read_at) for cell in cells]
-        seen_since = min((rows.seen_since for rows in known if rows.seen_since), default=None)
+        rows_of_cells = [self._rows_of(cell, read_at) for cell in cells]
+        seen_since = min((rows.seen_since for rows in rows_of_cells if rows.seen_since), default=None)
         unread = frozenset(cell.uuid for cell in cells if not self._usable(cell))
         if (
-            _all_are([rows.services for rows in known], [rows.services for rows in self._known])
-            and _all_are([rows.nodes for rows in known], [rows.nodes for rows in self._known])
+            _all_are([rows.services for rows in rows_of_cells], [rows.services for rows in self._known])
+            and _all_are([rows.nodes for rows in rows_of_cells], [rows.nodes for rows in self._known])
             and unread == previous.unread_cells
             and self._cells.disabled == previous.disabled_cells
             and self._partition.all_aggregates is previous.aggregates
         ):
             return previous.read_again(read_at, seen_since)
-        table = self._table_of(known, read_at, previous=previous, unread_cells=unread, seen_since=seen_since)
-        self._known = known  # not before there is a table of it
+        table = self._table_of(
+            rows_of_cells, read_at, previous=previous, unread_cells=unread, seen_since=seen_since
+        )
+        self._known = rows_of_cells  # not before there is a table of it
         return table
 
     def reread(self, cells: Iterable[Cell]) -> list[Cell]:
@@ -159,10 +163,10 @@ class HostReader:
         answers: Mapping[str, CellAnswer] = {}
         if uuids and self._partition.name:
             answers = self._calls.scatter_gather(self._cells.all, lambda cell: self._read_nodes(cell, uuids))
-        known = [answer.value for answer in answers.values() if answer.value is not None]
+        rows_of_cells = [answer.value for answer in answers.values() if answer.value is not None]
         return HostTable(
-            chain.from_iterable(rows.nodes.values() for rows in known),
-            {key: each for rows in known for key, each in rows.services.items()},
+            chain.from_iterable(rows.nodes.values() for rows in rows_of_cells),
+            {key: each for rows in rows_of_cells for key, each in rows.services.items()},
             self._partition.all_aggregates,
             self._cells.disabled,
             self._clock(),

@@ -245,7 +245,7 @@ def report_without_service(table: HostTable, log: RateLimitedLogger) -> None:
 
 def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:
     """Return the keys that go with more than one distinct value."""
-    found: dict[str, set[str]] = {}
+    values_of: dict[str, set[str]] = {}
     for key, value in pairs:
-        found.setdefault(key, set()).add(value)
-    return {key: sorted(values) for key, values in found.items() if len(values) > 1}
+        values_of.setdefault(key, set()).add(value)
+    return {key: sorted(values) for key, values in values_of.items() if len(values) > 1}

@@ -75,10 +75,10 @@ class HostInstance:
     def __getattr__(self, name: str) -> Any:
         if name not in (*NAMES, "flavor"):
             raise AttributeError(f"{name} of instances is not read")
-        known = self._columns.flavors if name == "flavor" else self._columns.rows
-        if self.uuid not in known:
+        values = self._columns.flavors if name == "flavor" else self._columns.rows
+        if self.uuid not in values:
             raise AttributeError(f"{name} of instance {self.uuid} cannot be read")
-        return known[self.uuid] if name == "flavor" else getattr(known[self.uuid], name)
+        return values[self.uuid] if name == "flavor" else getattr(values[self.uuid], name)
 
 
 class HostInstanceColumns:
@@ -101,10 +101,10 @@ class HostInstanceColumns:
     @cached_property
     def system_metadata(self) -> Mapping[str, dict[str, str | None]]:
         """Text by key, by uuid of the instance."""
-        found: dict[str, dict[str, str | None]] = {}
+        metadata: dict[str, dict[str, str | None]] = {}
         for row in self._read(METADATA):
-            found.setdefault(row.instance_uuid, {})[row.key] = row.value
-        return found
+            metadata.setdefault(row.instance_uuid, {})[row.key] = row.value
+        return metadata
 
 
 class Image(dict[str, str]):
@@ -178,7 +178,7 @@ class CellInstances(InstanceSource):
             (cell uuid, service host) of each of them that is on some host.
         """
         wanted = list(dict.fromkeys(uuids))
-        found: dict[str, list[HostKey]] = {}
+        places: dict[str, list[HostKey]] = {}
         cells = [cell for cell in self._cells.all if cell_uuids is None or cell.uuid in cell_uuids]
         answers = self._ask(cells, lambda cell: self._hosts_of(cell, wanted))
         for cell_uuid, answer in answers.items():
@@ -189,8 +189,8 @@ class CellInstances(InstanceSource):
                 self._last_hosts.discard((cell_uuid, uuid) for uuid in wanted)
                 self._last_hosts.put(last)
             for (_, uuid), host in last.items():
-                found.setdefault(uuid, []).append((cell_uuid, host))
-        return found
+                places.setdefault(uuid, []).append((cell_uuid, host))
+        return places
 
     def hosts_of_instances(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
         """Return the service hosts of instances, for server groups.
@@ -238,15 +238,15 @@ class CellInstances(InstanceSource):
             Text by name as stored, for each instance of a host; hosts without instances are left out.
         """
         on_host = self._uuids_on(places)
-        known = self._images.get_many(uuid for uuids in on_host.values() for uuid in uuids)
+        image_of = self._images.get_many(uuid for uuids in on_host.values() for uuid in uuids)
         unread: dict[str, list[str]] = {}
         for (cell_uuid, _), uuids in on_host.items():
-            unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in known)
+            unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in image_of)
         for images in self._per_cell(unread, self._read_images).values():
             read = {uuid: self._image(frozenset(image.items())) for uuid, image in images.items()}
             self._images.put(read)
-            known |= read
-        return {place: [known.get(uuid, {}) for uuid in uuids] for place, uuids in on_host.items()}
+            image_of |= read
+        return {place: [image_of.get(uuid, {}) for uuid in uuids] for place, uuids in on_host.items()}
 
     def reread_images(self, uuids: Iterable[str]) -> None:
         """Read the image properties of these instances again: one may have been rebuilt."""
@@ -275,7 +275,7 @@ class CellInstances(InstanceSource):
         hosts: dict[str, list[str]] = {}
         for cell_uuid, host in places:
             hosts.setdefault(cell_uuid, []).append(host)
-        found: dict[HostKey, list[str]] = {}
+        uuids_on: dict[HostKey, list[str]] = {}
         columns = instances.c
         query = sa.select(columns.uuid, columns.host).where(columns.deleted == 0)
         rows_on = self._per_cell(
@@ -283,20 +283,20 @@ class CellInstances(InstanceSource):
         )
         for cell_uuid, rows in rows_on.items():
             for row in rows:
-                found.setdefault((cell_uuid, row.host), []).append(row.uuid)
-        return found
+                uuids_on.setdefault((cell_uuid, row.host), []).append(row.uuid)
+        return uuids_on
 
     def _read_images(self, cell: Cell, uuids: list[str]) -> dict[str, dict[str, str]]:
         columns = instance_system_metadata.c
         query = sa.select(columns.instance_uuid, columns.key, columns.value).where(
             columns.deleted == 0, columns.key.like("image\\_%", escape="\\")
         )
-        found: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
+        images: dict[str, dict[str, str]] = {uuid: {} for uuid in uuids}
         for row in self._cells.rows_with(cell, query, columns.instance_uuid, uuids):
             name = row.key.removeprefix(IMAGE_PREFIX)
             if row.value is not None and name not in NO_PROPERTIES:
-                found[row.instance_uuid][name] = row.value
-        return found
+                images[row.instance_uuid][name] = row.value
+        return images
 
     def _live_rows(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
         query = sa.select(*columns).where(columns[0].table.c.deleted == 0)

@@ -78,11 +78,11 @@ def _parsed(text: str | None, kind: type) -> tuple[Any, str | None]:
 
 def _items(text: str | None, read: Callable[[Any], Any]) -> tuple[tuple[Any, ...], str | None]:
     stored, problem = _parsed(text, list)
-    found = [(item, read(item)) for item in stored]
-    unread = [item for item, value in found if value is None]
+    values = [(item, read(item)) for item in stored]
+    unread = [item for item, value in values if value is None]
     if unread:
         problem = f"cannot use {repr(unread[0])[:100]}"
-    return tuple(value for _, value in found if value is not None), problem
+    return tuple(value for _, value in values if value is not None), problem
 
 
 def _triple(item: Any) -> tuple[str, str, str] | None:

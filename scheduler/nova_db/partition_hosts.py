@@ -76,9 +76,9 @@ class PartitionHosts:
         for name in self._names:
             if source.by_id and not source.named([name]):
                 self._reports.warning(name, "Aggregate %s of partition %s does not exist", name, self.name)
-        found = source.named(self._names)
-        hosts = frozenset(host for aggregate in found for host in aggregate.hosts)
-        return hosts, frozenset(aggregate.uuid or "" for aggregate in found)
+        aggregates = source.named(self._names)
+        hosts = frozenset(host for aggregate in aggregates for host in aggregate.hosts)
+        return hosts, frozenset(aggregate.uuid or "" for aggregate in aggregates)
 
 
 def hosts_without_partition(

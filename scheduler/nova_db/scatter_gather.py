@@ -102,8 +102,8 @@ class CellCalls:
         self._breakers = {}
 
     def _breaker(self, cell: Cell) -> CircuitBreaker:
-        known = self._breakers.get(cell.uuid)
-        return known or self._breakers.setdefault(cell.uuid, CircuitBreaker(f"Cell {cell}", self._clock))
+        breaker = self._breakers.get(cell.uuid)
+        return breaker or self._breakers.setdefault(cell.uuid, CircuitBreaker(f"Cell {cell}", self._clock))
 
     def _start(self, function: Callable[[Cell], Any], cell: Cell) -> Future[CellAnswer]:
         future: Future[CellAnswer] = Future()

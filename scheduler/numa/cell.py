@@ -165,11 +165,11 @@ def try_host_cell(
     if shortage:
         return shortage
     if guest.cell.has_pinned:
-        found = pin_vcpus(host, guest.cell, emulator_cpus)
-        if found is None:
+        pinning = pin_vcpus(host, guest.cell, emulator_cpus)
+        if pinning is None:
             return Shortage.THREADS
-        guest.pins = {**(guest.pins or {}), **found.pins}
-        guest.reserved = found.reserved
+        guest.pins = {**(guest.pins or {}), **pinning.pins}
+        guest.reserved = pinning.reserved
         guest.id = host.id
     shortage = limit_shortage(host, guest.cell, limits)
     if shortage is None:

@@ -73,9 +73,9 @@ def fit(
     cells = ordered_cells(host, guest, offer, packing=packing)
     near = affinity(host, limits)
     search = Search(host, cells, guest, limits, near, offer, budget or SearchBudget())
-    found = search.run()
+    result = search.run()
     after = guest.with_cells(tuple(state.as_guest_cell() for state in search.states))
-    if found:
+    if result:
         return Fit(after, after)
     return Fit(None, after, failure=search)
 
@@ -117,12 +117,12 @@ class Fitter:
         # get() of an LRUCache hashes the key twice
         with self._lock, suppress(KeyError):
             return self._cache[key]
-        found = fit(host, guest, limits, offer, packing=self._packing, budget=budget)
+        result = fit(host, guest, limits, offer, packing=self._packing, budget=budget)
         with self._lock:
             self._made += 1
-            if found.is_final:
-                self._cache[key] = found
-        return found
+            if result.is_final:
+                self._cache[key] = result
+        return result
 
     @property
     def made(self) -> int:

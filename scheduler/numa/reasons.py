@@ -85,14 +85,14 @@ def _size(kib: int) -> str:
 def _details(failed: Search, number: int, shortages: list[Shortage | None]) -> str:
     """Return what each of the first host cells lacks for guest cell ``number``."""
     cell = failed.guest.cells[number]
-    found = [
+    lacking = [
         f"cell {host.id}: {_has(host, cell, shortage, failed.limits)}"
         for host, shortage in zip(failed.host.cells, shortages, strict=True)
         if shortage
     ]
-    shown = found[:MAX_CELLS_SHOWN]
-    if len(found) > len(shown):
-        shown.append(f"and {len(found) - len(shown)} more")
+    shown = lacking[:MAX_CELLS_SHOWN]
+    if len(lacking) > len(shown):
+        shown.append(f"and {len(lacking) - len(shown)} more")
     return f" ({'; '.join(shown)})"
 
 

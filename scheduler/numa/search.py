@@ -181,10 +181,10 @@ class Search:
     def run(self) -> bool:
         """Search host cells for the guest; return whether it fits."""
         max_steps = self.budget.steps_for_next_host
-        found = self._run(max_steps)
+        fits = self._run(max_steps)
         self.budget.spend(self.steps)
         self._good, self._bad, self._sets = set(), set(), {}  # a search without result is kept for its reason
-        return found
+        return fits
 
     def _run(self, max_steps: int) -> bool:
         if perm(len(self.cells), len(self.states)) <= min(EXHAUSTIVE, max_steps):

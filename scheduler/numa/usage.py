@@ -114,12 +114,12 @@ def _consume_topology(
     host, guest = before.host, before.guest
     if host is None or not host.cells or guest is None:
         return before
-    found = fitter.fit(host, guest, limits, before.pools, requests, mappings)
-    after = replace(before, guest=found.fitted)
-    if found.fitted is None:
+    fit = fitter.fit(host, guest, limits, before.pools, requests, mappings)
+    after = replace(before, guest=fit.fitted)
+    if fit.fitted is None:
         return after
     try:
-        return replace(after, host=consume(host, found.fitted))
+        return replace(after, host=consume(host, fit.fitted))
     except PinConflict as conflict:
         return replace(after, problem=str(conflict))
 

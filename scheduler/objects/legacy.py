@@ -106,8 +106,8 @@ def _flavor(flavor):
         return {"flavor": flavor}
     if not isinstance(flavor, dict):
         return {}
-    known = {name: value for name, value in flavor.items() if name in Flavor.fields}
-    return {"flavor": Flavor(**known)}
+    fields = {name: value for name, value in flavor.items() if name in Flavor.fields}
+    return {"flavor": Flavor(**fields)}
 
 
 def _limits(limits):

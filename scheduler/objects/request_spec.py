@@ -185,8 +185,8 @@ class RequestSpec(base.WireObject):
         cell = destination and destination[base.DATA].get("cell")
         if not cell:
             return envelope
-        known = {name: value for name, value in cell[base.DATA].items() if name not in _CELL_SECRETS}
-        target = destination[base.DATA] | {"cell": cell | {base.DATA: known}}
+        public = {name: value for name, value in cell[base.DATA].items() if name not in _CELL_SECRETS}
+        target = destination[base.DATA] | {"cell": cell | {base.DATA: public}}
         return envelope | {
             base.DATA: data | {"requested_destination": destination | {base.DATA: target}},
         }

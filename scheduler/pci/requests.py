@@ -47,11 +47,11 @@ class PciRequest:
 
     def describe(self) -> str:
         """Return the request in words, such as ``vendor 8086 product 154d (PCI alias nic)``."""
-        found = [_describe(spec) for spec in self.alternatives[:_MAX_ALTERNATIVES]]
+        alternatives = [_describe(spec) for spec in self.alternatives[:_MAX_ALTERNATIVES]]
         if len(self.specs) > _MAX_ALTERNATIVES:
-            found.append("...")
+            alternatives.append("...")
         alias = f" (PCI alias {self.alias_name})" if self.alias_name else ""
-        return (" or ".join(found) or "nothing at all") + alias
+        return (" or ".join(alternatives) or "nothing at all") + alias
 
 
 def _describe(spec: Mapping[str, str | None]) -> str:

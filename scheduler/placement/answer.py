@@ -146,12 +146,12 @@ class _MergedRoots(Mapping[str, tuple[AllocationCandidate, ...]]):
         self._roots = tuple(dict.fromkeys(chain(first, second)))
 
     def __getitem__(self, root: str) -> tuple[AllocationCandidate, ...]:
-        known = self._first.get(root, ())
-        if not known:
+        first = self._first.get(root, ())
+        if not first:
             return self._second[root]
-        seen = {_content(candidate) for candidate in known}
+        seen = {_content(candidate) for candidate in first}
         more = self._second.get(root, ())
-        return known + tuple(candidate for candidate in more if _content(candidate) not in seen)
+        return first + tuple(candidate for candidate in more if _content(candidate) not in seen)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._roots)

@@ -57,10 +57,10 @@ class CandidateSource:
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
         """Return the candidates of one query, or of two: those of the fallback query come last."""
-        found = reduce(merge, [self._ask(query, context) for query in queries])
-        if not found.by_root and not found.failed:
-            LOG.info("Got no allocation candidates from the Placement API: %s", found.reason)
-        return found
+        candidates = reduce(merge, [self._ask(query, context) for query in queries])
+        if not candidates.by_root and not candidates.failed:
+            LOG.info("Got no allocation candidates from the Placement API: %s", candidates.reason)
+        return candidates
 
     def _ask(self, query: Query, context: Any) -> Candidates:
         def ask() -> Candidates:
@@ -68,10 +68,10 @@ class CandidateSource:
             return self._fetch(query, context)
 
         try:
-            found, callers = self._calls.call(query.querystring, ask)
+            candidates, callers = self._calls.call(query.querystring, ask)
         except PlacementSilent as error:
             return unanswered(error, self._clock())
-        return replace(found, requests=callers) if callers > 1 else found
+        return replace(candidates, requests=callers) if callers > 1 else candidates
 
 
 class FetchCandidates:

@@ -203,8 +203,8 @@ class Nodes:
 
     def limits_known(self) -> np.ndarray:
         """Return which unit limits are known; bool, shape (classes, nodes)."""
-        known: np.ndarray = self.max_unit != NOT_READ
-        return known
+        is_known: np.ndarray = self.max_unit != NOT_READ
+        return is_known
 
     def state(self, row: int) -> ProviderState:
         """Return what is known of a node; its inventories have what can be allocated as their totals."""

@@ -88,8 +88,8 @@ class MirrorLookups:
             return False
         try:
             due = self._due(due)[:MOST_LOOKED_UP]
-            found = read_each(partial(self._read, query), due, LOOKED_UP_AT_ONCE)
-            for node, suits in found.items():
+            suiting = read_each(partial(self._read, query), due, LOOKED_UP_AT_ONCE)
+            for node, suits in suiting.items():
                 self.note(node, suits=suits)
         except PlacementError as error:
             LOG.debug("Cannot read the compute nodes that are new in nova's databases: %s", error)

@@ -76,10 +76,10 @@ class PartitionMembers:
             return []
         nodes = self._nodes()
         try:
-            known = {one.uuid for one in read_list(self._client, list_path(member_of=aggregates))}
+            members = {one.uuid for one in read_list(self._client, list_path(member_of=aggregates))}
         except PlacementError:
             return []  # the client has logged it
-        return sorted({host for uuid, host in nodes.items() if uuid not in known})
+        return sorted({host for uuid, host in nodes.items() if uuid not in members})
 
 
 def _first(hosts: Sequence[str]) -> str:

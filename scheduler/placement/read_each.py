@@ -27,7 +27,7 @@ def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) 
         Exception: What ``read`` raises.
     """
     left = deque(names)
-    found: dict[str, Found] = {}
+    results: dict[str, Found] = {}
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -35,7 +35,7 @@ def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) 
             while (name := _next(left)) is not None:
                 if deadline.current().expired:
                     raise PlacementUnreachable("the caller no longer waits for an answer")
-                found[name] = read(name)
+                results[name] = read(name)
         except BaseException as error:  # noqa: BLE001 - the thread of the request raises it
             errors.append(error)
             left.clear()
@@ -54,7 +54,7 @@ def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) 
         thread.join()
     if errors:
         raise errors[0]
-    return {name: found[name] for name in names}
+    return {name: results[name] for name in names}
 
 
 def _next(left: deque[str]) -> str | None:

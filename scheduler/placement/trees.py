@@ -59,7 +59,7 @@ class Trees:
         self.blocked = shares or any(mirrored for _, mirrored in self._children.values())
 
     def _update_children(self, generations: Mapping[str, int]) -> None:
-        self._children = {uuid: known for uuid, known in self._children.items() if uuid in generations}
+        self._children = {uuid: child for uuid, child in self._children.items() if uuid in generations}
         changed = [
             uuid
             for uuid, generation in generations.items()

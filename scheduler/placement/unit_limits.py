@@ -49,9 +49,9 @@ class UnitLimits:
         """
         nodes = known.nodes()
         read = self._learn(nodes, MOST_READ)
-        found = Nodes(nodes.uuids[row] for row in read)
-        found.copy_limits(np.arange(len(read)), nodes, np.array(read, np.int64))
-        known.learn_limits(found)
+        limits = Nodes(nodes.uuids[row] for row in read)
+        limits.copy_limits(np.arange(len(read)), nodes, np.array(read, np.int64))
+        known.learn_limits(limits)
 
     def learn_all(self, known: Mirror) -> None:
         """Note the limits of all nodes, for a mirror that decides alone; raises as ``learn``."""
@@ -72,8 +72,8 @@ class UnitLimits:
         totals = self._totals(nodes.uuids)
         while rows := _samples(nodes, totals, read)[: most - len(read)]:
             uuids = [nodes.uuids[row] for row in rows]
-            found = read_each(lambda uuid: read_provider(self._client, uuid, "inventories"), uuids, AT_ONCE)
-            for row, state in zip(rows, found.values(), strict=True):
+            states = read_each(lambda uuid: read_provider(self._client, uuid, "inventories"), uuids, AT_ONCE)
+            for row, state in zip(rows, states.values(), strict=True):
                 nodes.set_limits(row, (state or ABSENT).inventories)
             read += rows
         return read
@@ -116,8 +116,8 @@ def _is_total(nodes: Nodes, totals: np.ndarray, known: np.ndarray, number: int) 
     cpus = _kinds(totals[_CPUS])
     yes = np.bincount(cpus, known[number] & total[number], len(nodes))
     no = np.bincount(cpus, known[number] & ~total[number], len(nodes))
-    found: np.ndarray = (yes > 0)[cpus] & (no == 0)[cpus]
-    return found
+    all_are: np.ndarray = (yes > 0)[cpus] & (no == 0)[cpus]
+    return all_are
 
 
 def _kinds(*columns: np.ndarray) -> np.ndarray:

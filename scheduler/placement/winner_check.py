@@ -59,11 +59,11 @@ class WinnerCheck:
         Raises:
             PlacementError: Placement does not answer, or too many hosts have changed.
         """
-        found = {uuid: reason for uuid, reason in self._read(list(nodes)).items() if reason}
-        self._refused += len(found)
+        reasons = {uuid: reason for uuid, reason in self._read(list(nodes)).items() if reason}
+        self._refused += len(reasons)
         if self._refused > MOST_REFUSED:
             raise MirrorStale(f"{self._refused} hosts have changed in Placement since the mirror was read")
-        return found
+        return reasons
 
     def _read(self, nodes: list[str]) -> dict[str, str]:
         each = SINGLE * (2 if self._query.aggregates else 1)
@@ -71,11 +71,11 @@ class WinnerCheck:
             return read_each(
                 lambda uuid: self._judge(uuid, self._known(uuid), self._read_alone), nodes, AT_ONCE
             )
-        known = {uuid: self._known(uuid) for uuid in nodes}
+        states = {uuid: self._known(uuid) for uuid in nodes}
         listed = read_list(self._client, suitable_path(self._query), self._context)
         self._answer.offered = offered = {one.uuid: one.generation for one in listed}
         return read_each(
-            lambda uuid: self._judge(uuid, known[uuid], lambda one: offered.get(one.uuid)), nodes, AT_ONCE
+            lambda uuid: self._judge(uuid, states[uuid], lambda one: offered.get(one.uuid)), nodes, AT_ONCE
         )
 
     def _read_alone(self, known: ProviderState) -> int | None:
@@ -90,10 +90,10 @@ class WinnerCheck:
         if unchanged and not query.aggregates:
             return known.generation
         whats = (*(() if unchanged else ("traits",)), *(("aggregates",) if query.aggregates else ()))
-        found = read_provider(self._client, known.uuid, *whats, context=self._context)
-        if found is None or not (unchanged or query.traits_suit(found.traits)):
+        state = read_provider(self._client, known.uuid, *whats, context=self._context)
+        if state is None or not (unchanged or query.traits_suit(state.traits)):
             return None
-        return found.generation if query.aggregates_suit(found.aggregates) else None
+        return state.generation if query.aggregates_suit(state.aggregates) else None
 
     def _known(self, uuid: str) -> ProviderState | None:
         return self._mirror.state(uuid, self._query)

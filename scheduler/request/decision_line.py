@@ -51,8 +51,8 @@ def amounts_of(params: Iterable[tuple[str, str]]) -> str:
     """
     parts = []
     for name, value in params:
-        if found := _AMOUNTS.fullmatch(name):
-            group = f"{found['group'].lstrip('_')}=" if found["group"] else ""
+        if match := _AMOUNTS.fullmatch(name):
+            group = f"{match['group'].lstrip('_')}=" if match["group"] else ""
             parts.append(group + value.replace(",", " "))
     return "; ".join(parts)
 

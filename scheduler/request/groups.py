@@ -80,10 +80,10 @@ class ResourceRequest:
 
     def group(self, suffix: str = UNSUFFIXED) -> Group:
         """Return the group of a suffix, made on demand."""
-        found = self.groups.get(suffix)
-        if found is None:
-            found = self.groups[suffix] = Group()
-        return found
+        group = self.groups.get(suffix)
+        if group is None:
+            group = self.groups[suffix] = Group()
+        return group
 
     def count_suffixed(self) -> int:
         return sum(1 for suffix in self.groups if suffix != UNSUFFIXED)

@@ -248,5 +248,5 @@ class SchedulingRequest:
 
 
 def _stand_ins(spec: objects.RequestSpec) -> tuple[str, ...]:
-    known = spec.instance_uuid if "instance_uuid" in spec else ""
-    return (known,) * spec.num_instances
+    uuid = spec.instance_uuid if "instance_uuid" in spec else ""
+    return (uuid,) * spec.num_instances

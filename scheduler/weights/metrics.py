@@ -55,5 +55,5 @@ class MetricsWeigher(HostWeigher):
 
 def value_of(metrics: Parsed[tuple[Metric, ...]], name: str) -> float:
     """Return the value of a metric, NaN if the host does not report one."""
-    found = [item.value for item in metrics.value if item.name == name and item.value is not None]
-    return found[-1] if found else np.nan
+    values = [item.value for item in metrics.value if item.name == name and item.value is not None]
+    return values[-1] if values else np.nan

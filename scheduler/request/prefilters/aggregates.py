@@ -26,9 +26,9 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     if not options.limit_tenants_to_placement_aggregate:
         return False
     project = read(spec, "project_id")
-    found = _uuids_of(services, lambda metadata: names_tenant(metadata, project))
-    if found:
-        require_any_aggregate(spec, found)
+    uuids = _uuids_of(services, lambda metadata: names_tenant(metadata, project))
+    if uuids:
+        require_any_aggregate(spec, uuids)
     elif options.placement_aggregate_required_for_tenants:
         services.warnings.warning(
             ("tenant", project),
@@ -48,9 +48,9 @@ def map_az_to_placement_aggregate(spec, _context, services: PrefilterServices) -
     zone = read(spec, "availability_zone")
     if not zone:
         return False
-    found = _uuids_of(services, lambda metadata: metadata.get(_ZONE_KEY) == zone)
-    if found:
-        require_any_aggregate(spec, found)
+    uuids = _uuids_of(services, lambda metadata: metadata.get(_ZONE_KEY) == zone)
+    if uuids:
+        require_any_aggregate(spec, uuids)
     return True
 
 
@@ -62,9 +62,9 @@ def isolate_aggregates(spec, _context, services: PrefilterServices) -> bool:
     if not services.conf.scheduler.enable_isolated_aggregate_filtering:
         return False
     wanted = resource_request.make(spec).required_traits()
-    found = _uuids_of(services, lambda metadata: bool(isolating_traits(metadata) - wanted))
-    if found:
-        forbid_aggregates(spec, found)
+    uuids = _uuids_of(services, lambda metadata: bool(isolating_traits(metadata) - wanted))
+    if uuids:
+        forbid_aggregates(spec, uuids)
     return True
 
 

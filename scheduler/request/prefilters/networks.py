@@ -65,15 +65,15 @@ def _aggregates_of_segments(
     what: str, segments: Callable[[], Iterable[str | None]], context, services: PrefilterServices
 ) -> list[str]:
     try:
-        known = [segment for segment in segments() if segment]
+        segment_uuids = [segment for segment in segments() if segment]
     except errors.NetworkError as error:
         raise _not_found(services, what, error) from error
     uuids: list[str] = []
-    for segment in known:
-        found = services.provider_aggregates(context, segment)
-        if not found:
+    for segment in segment_uuids:
+        aggregates = services.provider_aggregates(context, segment)
+        if not aggregates:
             raise _not_found(services, what, f"segment {segment} is in none")
-        uuids.extend(found)
+        uuids.extend(aggregates)
     return uuids
 
 
@@ -101,9 +101,9 @@ def _is_remote_managed(spec, requested, context, services: PrefilterServices) ->
     port_id = read(requested, "port_id")
     if not port_id:
         return False
-    known = _from_pci_requests(spec, requested)
-    if known is not None:
-        return known
+    by_request = _from_pci_requests(spec, requested)
+    if by_request is not None:
+        return by_request
     return services.network.port(context, port_id).get("binding:vnic_type") == "remote-managed"
 
 
