@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter, Judge, all_pass
+from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
 from scheduler.filters.columns import of_numbers
 from scheduler.filters.extra_specs_ops import Requirement
 from scheduler.hosts.encoded_column import EncodedColumn
@@ -33,31 +33,26 @@ class ComputeCapabilitiesFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         tests = tests_of(request.extra_specs)
-        return _Capable(tests) if tests else None
 
+        def passes(hosts: HostView) -> np.ndarray:
+            kept = all_pass(hosts)
+            for test in tests:
+                if not kept.any():
+                    break
+                kept[kept] = test.passes(hosts.where(kept))
+            return kept
 
-@dataclass(frozen=True)
-class _Capable(Judge):
-    tests: tuple["CapabilityTest", ...]
+        def reason(host: HostState) -> str:
+            for test in tests:
+                value = look_up(host, test.path)
+                if test.concerns(host.stats) and not test.holds(value):
+                    key = ":".join(test.path)
+                    if value is None:
+                        return f"{key}: no such capability"
+                    return f"{key}: '{value}' does not satisfy '{test.requirement}'"
+            return "rejected"
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        kept = all_pass(hosts)
-        for test in self.tests:
-            if not kept.any():
-                break
-            kept[kept] = test.passes(hosts.where(kept))
-        return kept
-
-    def reason(self, host: HostState) -> str:
-        for test in self.tests:
-            value = look_up(host, test.path)
-            if not test.concerns(host.stats) or test.holds(value):
-                continue
-            key = ":".join(test.path)
-            if value is None:
-                return f"{key}: no such capability"
-            return f"{key}: '{value}' does not satisfy '{test.requirement}'"
-        return super().reason(host)
+        return JudgeOf(passes, reason) if tests else None
 
 
 @dataclass(frozen=True)

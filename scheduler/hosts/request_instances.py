@@ -122,11 +122,9 @@ class RequestInstances:
         Raises:
             LookupError: The instance was not located before.
         """
-        return self._placed.get(uuid, set()).union(self._located[uuid], self._rows_expecting(uuid))
-
-    def _rows_expecting(self, uuid: str) -> Sequence[int]:
         row = self._pending.row_of(uuid, self._table)
-        return () if row is None else self._table.rows_beside(row)
+        expecting = () if row is None else self._table.rows_beside(row)
+        return self._placed.get(uuid, set()).union(self._located[uuid], expecting)
 
     def locate(self, uuids: Iterable[str]) -> None:
         """Ask the source where these instances are, once a request."""

@@ -19,15 +19,10 @@ MODES = frozenset(image_props.VM_MODES.split())
 
 LARGEST_COUNTER = 2**31 - 1
 
-METRICS = PERCENT_METRICS | {
-    "cpu.frequency",
-    "cpu.user.time",
-    "cpu.kernel.time",
-    "cpu.idle.time",
-    "cpu.iowait.time",
-    "numa.membw.max",
-    "numa.membw.current",
-}
+METRICS = PERCENT_METRICS.union(
+    "cpu.frequency cpu.user.time cpu.kernel.time cpu.idle.time cpu.iowait.time".split(),
+    "numa.membw.max numa.membw.current".split(),
+)
 
 
 def parse_stats(text: str | None) -> Parsed[dict[str, Any]]:

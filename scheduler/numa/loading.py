@@ -25,7 +25,7 @@ def load_topology(text: str | None) -> HostTopology | None:
     try:
         return parse_topology(text)
     except Malformed as error:
-        return HostTopology(problem=f"NUMA topology cannot be read: {error.reason}")
+        return HostTopology(problem=f"NUMA topology cannot be read: {error}")
 
 
 def parse_topology(text: str | None) -> HostTopology | None:

@@ -250,6 +250,12 @@ class WireList(base.ObjectListBase, WireObject):
         return any(CHANGES in item for item in primitive)
 
 
+def wire_list(name: str, version: str, objname: str) -> Any:
+    """Return the class, of this name, of lists of objects of the class called ``objname``."""
+    objects = {"objects": fields.list_of(fields.nested(objname))}
+    return register(type(name, (WireList,), {"VERSION": version, "fields": objects}))
+
+
 DictCompat = base.VersionedObjectDictCompat
 
 #: fields of everything that lives in one of nova's databases
@@ -343,15 +349,7 @@ MOST = 2**63 - 1
 
 
 class Malformed(BerthError):
-    """A value that a compute stored cannot be read.
-
-    Attributes:
-        reason: What is wrong with it, as a short text.
-    """
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    """A value that a compute stored cannot be read; the text says in short what is wrong with it."""
 
 
 def data_of(stored: object, name: str, is_known: Callable[[object], bool]) -> Mapping[str, Any]:
@@ -380,7 +378,7 @@ def integer(key: str, value: Any) -> int:
     """Return a stored whole number, which may be a text.
 
     Raises:
-        Malformed: ``value`` is no whole number in range; the reason names ``key``.
+        Malformed: ``value`` is no whole number in range; the text names ``key``.
     """
     try:
         number = int(value)

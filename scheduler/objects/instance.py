@@ -18,12 +18,7 @@ class Instance(base.DictCompat, base.WireObject):
     }
 
 
-@base.register
-class InstanceList(base.WireList):
-    """All instances of a host, or the one instance that changed."""
-
-    VERSION = "2.6"
-    fields = {"objects": fields.list_of(fields.nested("Instance"))}
+InstanceList = base.wire_list("InstanceList", "2.6", "Instance")
 
 
 @base.register
@@ -85,9 +80,4 @@ class Aggregate(base.WireObject):
         return self.metadata.get("availability_zone")
 
 
-@base.register
-class AggregateList(base.WireList):
-    """Several aggregates."""
-
-    VERSION = "1.3"
-    fields = {"objects": fields.list_of(fields.nested("Aggregate"))}
+AggregateList = base.wire_list("AggregateList", "1.3", "Aggregate")

@@ -78,12 +78,7 @@ class ComputeNode(base.WireObject):
     }
 
 
-@base.register
-class ComputeNodeList(base.WireList):
-    """Several compute nodes."""
-
-    VERSION = "1.17"
-    fields = {"objects": fields.list_of(fields.nested("ComputeNode"))}
+ComputeNodeList = base.wire_list("ComputeNodeList", "1.17", "ComputeNode")
 
 
 @base.register

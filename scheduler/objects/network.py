@@ -90,9 +90,4 @@ class SecurityGroup(base.WireObject):
         return self.uuid if "uuid" in self else self.name
 
 
-@base.register
-class SecurityGroupList(base.WireList):
-    """All security groups of a request."""
-
-    VERSION = "1.1"
-    fields = {"objects": fields.list_of(fields.nested("SecurityGroup"))}
+SecurityGroupList = base.wire_list("SecurityGroupList", "1.1", "SecurityGroup")

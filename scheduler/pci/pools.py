@@ -133,7 +133,7 @@ def load_pools(text: str | None) -> PoolSet:
     try:
         return parse_pools(text)
     except Malformed as error:
-        return PoolSet(problem=f"PCI device pools cannot be read: {error.reason}")
+        return PoolSet(problem=f"PCI device pools cannot be read: {error}")
 
 
 def parse_pools(text: str | None) -> PoolSet:

@@ -29,7 +29,7 @@ from scheduler.placement.errors import (
     was_sent,
 )
 from scheduler.placement.reply import Reply
-from scheduler.placement.session import Timeouts, make_adapter, make_search_adapter
+from scheduler.placement.session import Timeouts, make_adapter
 
 LOG = log.getLogger(f"nova.{__name__}")
 
@@ -72,7 +72,7 @@ class PlacementClient:
             adapter: As ``session.make_adapter`` makes it.
             clock: Seconds.
             sleep: Waits so many seconds.
-            searches: An adapter for searches, as ``session.make_search_adapter`` makes it; None: the same.
+            searches: An adapter for searches, with the same credentials; None: the same.
         """
         self._adapter = adapter
         self._searches = searches or adapter
@@ -136,7 +136,7 @@ class PlacementClient:
             PlacementAuthFailure: They name no usable credentials.
         """
         adapter = make_adapter(conf)
-        searches = make_search_adapter(conf, adapter)
+        searches = make_adapter(conf, adapter.session.auth)
         return cls(adapter, Timeouts.of(conf.placement.timeout), searches=searches)
 
     def start(self) -> None:

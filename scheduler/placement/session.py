@@ -41,25 +41,20 @@ class Timeouts:
         return cls(timeout, timeout, timeout) if timeout else cls()
 
 
-def make_adapter(conf: cfg.ConfigOpts) -> Adapter:
-    """Return an adapter for Placement; nothing is sent yet.
+def make_adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None = None) -> Adapter:
+    """Return an adapter for Placement with connections of its own; nothing is sent yet.
 
     The options ``version``, ``min_version`` and ``max_version`` have no effect, as in nova.
+
+    Args:
+        auth: The credentials of another adapter; None: those of the options.
 
     Raises:
         PlacementAuthFailure: There is no ``auth_type``, an unknown one, or its options are incomplete.
     """
-    auth = _auth(conf)
-    keystone_access.guard(auth, GROUP)
-    return _adapter(conf, auth)
-
-
-def make_search_adapter(conf: cfg.ConfigOpts, adapter: Adapter) -> Adapter:
-    """Return an adapter with connections of its own and the credentials of another one."""
-    return _adapter(conf, adapter.session.auth)
-
-
-def _adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None) -> Adapter:
+    if auth is None:
+        auth = _auth(conf)
+        keystone_access.guard(auth, GROUP)
     try:
         session = loading.load_session_from_conf_options(conf, GROUP, auth=auth, app_name="berth-scheduler")
         ignored = {"version": None, "min_version": None, "max_version": None}

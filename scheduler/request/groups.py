@@ -46,9 +46,6 @@ class Group:
         """Whether nothing is requested; a tree alone does not make a request."""
         return not (self.resources or self.required or self.forbidden or self.member_of or self.not_member_of)
 
-    def strip_zeros(self) -> None:
-        self.resources = {name: amount for name, amount in self.resources.items() if amount}
-
     def pairs(self, suffix: str) -> Iterator[Pair]:
         """Query parameters of the group. ``resources`` is there even when it is empty, as nova has it."""
         yield f"resources{suffix}", ",".join(sorted(f"{name}:{n}" for name, n in self.resources.items()))
@@ -99,7 +96,7 @@ class ResourceRequest:
     def prune(self) -> None:
         """Drop amounts of 0, and then groups without a request."""
         for group in self.groups.values():
-            group.strip_zeros()
+            group.resources = {name: amount for name, amount in group.resources.items() if amount}
         self.groups = {suffix: group for suffix, group in self.groups.items() if not group.is_empty}
 
     def pairs(self) -> Iterator[Pair]:

@@ -107,7 +107,7 @@ def test_older_forms_are_read(text, flat):
 def test_malformed_texts_are_refused_with_a_reason(text, reason):
     with pytest.raises(Malformed) as error:
         parse_pools(text)
-    assert error.value.reason == reason
+    assert str(error.value) == reason
     assert load_pools(text) == PoolSet(problem=f"PCI device pools cannot be read: {reason}")
 
 
