@@ -11,13 +11,12 @@ decided and no database shows yet. Without a stream it serves as if it were alon
 
 from collections.abc import Callable
 from dataclasses import dataclass
-import math
 import threading
 import time
 from typing import Any
 import uuid
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 from oslo_config import cfg
 from oslo_log import log as logging
 
@@ -51,7 +50,7 @@ ALIVE_FOR = 15.0
 """Seconds after the last record of a scheduler in which it counts as alive."""
 
 MOST_MEMBERS = 64
-"""Other schedulers that are known at once; further ones are left out."""
+"""Other schedulers that are known at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +114,13 @@ class Membership:
     def __init__(self, own: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with this scheduler alone, which ``own`` identifies."""
         self._own = own
-        self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[str, float]] = {}  # service host, and when it was alive
+        self._hosts: TTLCache[str, str] = TTLCache(MOST_MEMBERS, ALIVE_FOR, clock)
 
     def alive(self) -> list[str]:
         """Return what identifies the schedulers that are alive, sorted."""
         with self._lock:
-            self._forget_silent()
-            return sorted({self._own, *self._known})
+            return sorted({self._own, *self._hosts})
 
     def note(self, record: Record, age: float = 0.0) -> None:
         """Note that the sender of a record was alive ``age`` seconds ago, or that it stops.
@@ -132,19 +129,16 @@ class Membership:
         sender without a HELLO or BEAT is ignored.
         """
         with self._lock:
-            self._forget_silent()
-            host, heard = self._known.pop(record.sender, (None, -math.inf))
+            host = self._hosts.get(record.sender)
             if record.kind in {Kind.HELLO, Kind.BEAT}:
                 host = record.host
-            if record.kind == Kind.HELLO and host:
-                self._known = {sender: known for sender, known in self._known.items() if known[0] != host}
-            is_other = record.sender != self._own and record.kind != Kind.BYE
-            if host is not None and is_other and len(self._known) < MOST_MEMBERS:
-                self._known[record.sender] = host, max(heard, self._clock() - age)
-
-    def _forget_silent(self) -> None:
-        end = self._clock() - ALIVE_FOR
-        self._known = {sender: known for sender, known in self._known.items() if known[1] > end}
+            for sender, other in list(self._hosts.items()):
+                if other == host and host and record.kind == Kind.HELLO:
+                    del self._hosts[sender]
+            if record.kind == Kind.BYE:
+                self._hosts.pop(record.sender, None)
+            elif host is not None and record.sender != self._own and age < ALIVE_FOR:
+                self._hosts[record.sender] = host
 
 
 class DecisionStream:

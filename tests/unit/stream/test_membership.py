@@ -67,14 +67,6 @@ def test_what_was_written_long_ago_shows_no_life(members):
     assert members.alive() == ["b", "m"]
 
 
-def test_an_older_record_does_not_shorten_a_life(members, clock):
-    members.note(beat("a"))
-    members.note(beat("a"), age=ALIVE_FOR - 1)
-    members.note(record(Kind.INTENT, "a"), age=ALIVE_FOR - 1)
-    clock.now += 5
-    assert members.alive() == ["a", "m"]
-
-
 def test_one_that_says_bye_is_gone_at_once(members):
     members.note(beat("a"))
     members.note(record(Kind.BYE, "a"))
