@@ -188,19 +188,3 @@ def test_an_explicit_path_inside_nova_s_package_is_found_too(tmp_path, placement
     )
     path.write_text(path.read_text().replace("nova.scheduler.weights.all_weighers, ", ""))
     assert ask(path, *packages)["weights"] == OWN_WEIGHER
-
-
-@pytest.mark.parametrize(
-    ("prefix", "weigher"),
-    [
-        ("operator_rules", "IdleWeigher"),
-        ("nova.scheduler.weights.order_of_operator", "NameLengthWeigher"),
-    ],
-)
-def test_without_nova_a_class_that_needs_it_is_refused_at_start(tmp_path, placement, prefix, weigher):
-    path = configure(tmp_path, placement, filters=[], weighers=[weigher], prefix=prefix)
-    if prefix == "operator_rules":
-        path.write_text(path.read_text().replace(", RefusedHostFilter", ""))
-    refused = ask(path)["refused"]
-    assert f"{prefix}.{weigher} could not be found" in refused
-    assert "install nova where Berth runs (pip install nova)" in refused

@@ -56,15 +56,6 @@ def test_the_failure_of_a_call_that_began_before_the_last_answer_does_not_count(
     assert breaker.open_reason == "refused"
 
 
-def test_one_call_is_the_probe(clock):
-    breaker = CircuitBreaker("Keystone", clock)
-    breaker.failed("no answer")
-    clock.now += FIRST_PROBE
-    breaker.check()
-    with pytest.raises(CircuitOpen):
-        breaker.check()
-
-
 def test_only_failures_in_a_row_open_the_breaker(clock):
     breaker = CircuitBreaker("Placement", clock, failures=3)
     for _ in range(2):

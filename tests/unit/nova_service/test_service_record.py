@@ -143,7 +143,6 @@ def test_a_scheduler_is_up_if_it_was_seen_recently(nova, columns, expected):
 
 
 def test_schedulers_are_alive_that_have_written_a_heartbeat_lately(nova):
-    now = utcnow()
     for host, binary, age, deleted in (
         ("b", "nova-scheduler", 10, 0),
         ("a", "nova-scheduler", 50, 0),
@@ -151,14 +150,5 @@ def test_schedulers_are_alive_that_have_written_a_heartbeat_lately(nova):
         ("gone", "nova-scheduler", 10, 1),
         ("other", "nova-conductor", 10, 0),
     ):
-        seen = now - timedelta(seconds=age)
-        nova.insert(
-            services,
-            host=host,
-            binary=binary,
-            topic=binary,
-            last_seen_up=seen,
-            deleted=deleted,
-            report_count=1,
-        )
+        nova.add_service(host, binary=binary, last_seen_up=ago(age), deleted=deleted)
     assert live_schedulers(nova.engines, 60) == ["a", "b"]

@@ -141,10 +141,6 @@ def test_hints(hints, found):
     assert read({}, {"scheduler_hints": hints}).scheduler_hints == found
 
 
-def test_limits():
-    assert read({}, {"limits": {"memory_mb": 5}}).limits.to_dict() == {"memory_mb": 5}
-
-
 @pytest.mark.parametrize(
     ("request_spec", "filter_properties"),
     [

@@ -198,14 +198,6 @@ def test_options_are_found_where_plug_ins_look(tmp_path):
 
 
 @pytest.mark.usefixtures("without_nova")
-def test_what_is_not_there_is_said_to_be_missing(tmp_path):
-    (tmp_path / "needy_plugin.py").write_text("import nova.objects\n")
-    nova_modules.provide(plugged(["needy_plugin.Needy"]))
-    with pytest.raises(ClassNotFound, match=r"No module named 'nova\.objects'"):
-        filter_loader.available(["needy_plugin.Needy"])
-
-
-@pytest.mark.usefixtures("without_nova")
 def test_where_nova_is_loaded_it_is_left_alone(monkeypatch):
     theirs = ModuleType("nova")
     monkeypatch.setitem(sys.modules, "nova", theirs)
@@ -335,14 +327,22 @@ def test_a_nova_that_cannot_be_imported_is_named(installed_nova, conf_of_nova):
 
 @pytest.mark.usefixtures("without_nova")
 @pytest.mark.parametrize(
-    "path",
-    ["needy_plugin.Needy", "nova.scheduler.filters.own.OwnFilter", "nova.scheduler.weights.own.OwnWeigher"],
+    ("option", "path", "why"),
+    [
+        ("available_filters", "needy_plugin.Needy", "No module named 'nova.objects'"),
+        ("available_filters", "nova.scheduler.filters.own.OwnFilter", "nova has no such filter"),
+        ("weight_classes", "needy_plugin.Needy", "No module named 'nova.objects'"),
+        ("weight_classes", "nova.scheduler.weights.own.OwnWeigher", "nova has no such filter"),
+    ],
 )
-def test_without_nova_a_class_that_needs_it_says_to_install_it(tmp_path, path):
+def test_without_nova_a_class_that_needs_it_says_to_install_it(tmp_path, option, path, why):
     (tmp_path / "needy_plugin.py").write_text("import nova.objects\n")
-    nova_modules.provide(plugged([path]))
-    with pytest.raises(ClassNotFound, match=r"install nova where Berth runs \(pip install nova\)"):
-        filter_loader.available([path])
+    conf = make_conf(**{option: [path]})
+    nova_modules.provide(conf)
+    load = filter_loader.load if option == "available_filters" else weight_loader.load
+    install = r"install nova where Berth runs \(pip install nova\)"
+    with pytest.raises(ClassNotFound, match=rf"{path} could not be .*{why}.*{install}"):
+        load(conf)
 
 
 @pytest.mark.usefixtures("without_nova")

@@ -184,6 +184,13 @@ def test_grace_is_a_setting(rig):
     assert rig.run(grace=timedelta(days=2)).findings == []
 
 
+def test_findings_beyond_the_limit_are_counted(rig):
+    for uuid in ("i", "j", "k"):
+        rig.holds(uuid, "a")
+    report = rig.run(limit=1)
+    assert (len(report.findings), report.left_out) == (1, 2)
+
+
 def test_a_compute_node_without_a_service_is_found_and_one_whose_service_comes_is_not():
     rig = Rig("a", "b", "c")
     rig.nova.without_service = {"b", "c"}
