@@ -45,7 +45,7 @@ class Explainer:
         """Return an entry for each of the latest decisions, the latest first."""
         kept = map(decode_entry, self._memory.latest_first())
         wanted = (one for one in kept if one.is_wanted(failed=failed, since=since, project=project))
-        return [one.values() for one in islice(wanted, min(at_most, MOST_ENTRIES))]
+        return [one.values() for one in islice(wanted, at_most)]
 
     def waiting(self) -> list[dict[str, Any]]:
         """Return the requests in progress; see ``open_requests``. It waits for nothing itself."""

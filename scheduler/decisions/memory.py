@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 import threading
 
 from scheduler.decisions.document import encode
@@ -18,6 +19,7 @@ FEW = 10
 RECORD = 4096
 
 
+@dataclass(slots=True)
 class KeptDecision:
     """One decision.
 
@@ -28,12 +30,12 @@ class KeptDecision:
         is_kept: Whether it is in the ring.
     """
 
-    __slots__ = ("instances", "is_kept", "record", "request_id", "size", "text")
-
-    def __init__(self, record: DecisionRecord) -> None:
-        self.request_id, self.instances = record.request_id, record.instances
-        self.record: DecisionRecord | None = record
-        self.text, self.size, self.is_kept = b"", 0, True
+    request_id: str
+    instances: Sequence[str]
+    record: DecisionRecord | None
+    text: bytes = b""
+    size: int = 0
+    is_kept: bool = True
 
 
 class DecisionMemory:
@@ -59,7 +61,7 @@ class DecisionMemory:
 
     def add(self, record: DecisionRecord) -> KeptDecision:
         """Keep a decision that has ended."""
-        kept = KeptDecision(record)
+        kept = KeptDecision(record.request_id, record.instances, record)
         with self._lock:
             self._ring.append(kept)
             self._waiting.append(kept)

@@ -15,10 +15,6 @@ from scheduler.placement.providers import ProviderState
 InNova = Callable[[Callable[[frozenset[str]], bool]], np.ndarray | bool]
 
 
-def in_none(_test: Callable[[frozenset[str]], bool]) -> bool:
-    return False
-
-
 class PlainJudge:
     """Judges compute nodes by what the mirror has of them: traits, aggregates, amounts and their limits.
 
@@ -26,7 +22,7 @@ class PlainJudge:
         doubtful: Which hosts may refuse an amount by unit limits that are not known; bool, shape (hosts,).
     """
 
-    def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray, in_nova: InNova = in_none) -> None:
+    def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray, in_nova: InNova) -> None:
         """Judge hosts.
 
         Args:

@@ -10,12 +10,13 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import functools
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import errors
+from scheduler.decisions.explainer import MOST_ENTRIES, Explainer
 from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
@@ -23,24 +24,18 @@ from scheduler.rpc.methods import Method, Methods, Table
 from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rpc.server import Server
 
-if TYPE_CHECKING:
-    from scheduler.decisions.explainer import Explainer
-
 TOPIC = "berth-explain"
 VERSION = "4.0"
 
 #: Questions that are answered at once.
 THREADS = 2
 
-#: Entries of one list.
-MOST_ENTRIES = 10_000
-
 
 class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
 
-def methods(explainer: "Explainer") -> Methods:
+def methods(explainer: Explainer) -> Methods:
     """Return the questions that a scheduler answers."""
     asked = Explanations(explainer)
     questions = (
@@ -68,7 +63,7 @@ def _for_admins(question: Callable[..., object]) -> Callable[..., object]:
 class Explanations:
     """The questions that a scheduler answers."""
 
-    def __init__(self, explainer: "Explainer") -> None:
+    def __init__(self, explainer: Explainer) -> None:
         self._explainer = explainer
 
     def decision(self, context: RequestContext, name: object) -> object:
@@ -101,7 +96,7 @@ class Explanations:
         )
 
 
-def build(conf: cfg.ConfigOpts, bus: Bus, explainer: "Explainer") -> Server:
+def build(conf: cfg.ConfigOpts, bus: Bus, explainer: Explainer) -> Server:
     """Return the server of a scheduler, not started."""
     return Server(conf, bus, methods(explainer), TOPIC, THREADS)
 

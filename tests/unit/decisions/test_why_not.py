@@ -15,6 +15,7 @@ from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
 
+in_none = lambda test: False  # noqa: E731
 NAMES = RequestNames(objects.RequestSpec(), ())
 A, B, C = (Constraint(f"required trait {name}", "trait") for name in "ABC")
 
@@ -75,7 +76,7 @@ def judged(params, *states, charged=None):
     for row, one in enumerate(states):
         nodes.set_state(row, one)
     charged = np.zeros(len(states), np.int64) if charged is None else np.array(charged)
-    judge, found = PlainJudge(nodes, np.arange(len(states)), charged), FailedConstraints(len(states))
+    judge, found = PlainJudge(nodes, np.arange(len(states)), charged, in_none), FailedConstraints(len(states))
     for part in filter(judge.can_judge, parts_of(query(**params), NAMES)):
         judge.judge(part, found)
     return found
@@ -135,7 +136,7 @@ def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful():
     nodes = Nodes(["u0", "u1", "u2"])
     nodes.set_state(0, state("u0", VCPU=Inventory(8)))
     nodes.capacity[CLASSES.index("VCPU")] = 8, 8, 2
-    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64))
+    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64), in_none)
     found = FailedConstraints(3)
     judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
     assert (judge.doubtful.tolist(), found.counts().tolist()) == ([False, True, False], [0, 0, 1])
