@@ -59,9 +59,10 @@ class Outcomes:
             for row in rows:
                 outcomes.setdefault(row, named)
 
-        add(CHOSEN, [row_of[chosen.compute_node_uuid] for chosen, *_ in selections])
-        for _, *alternates in selections:
-            add(ALTERNATE, [row_of[each.compute_node_uuid] for each in alternates])
+        # of all instances the chosen hosts come first
+        for outcome, part in ((CHOSEN, slice(1)), (ALTERNATE, slice(1, None))):
+            uuids = (each.compute_node_uuid for some in selections for each in some[part])
+            add(outcome, [row_of[uuid] for uuid in uuids if uuid in row_of])
         for host in refused:
             add(REFUSED, table.rows_named.get(host, ()))
         best = [] if self.best is None else self.best.tolist()

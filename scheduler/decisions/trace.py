@@ -137,6 +137,7 @@ class Trace(DecisionObserver):
 
     def found(self, source: str, hosts: int, age: float = 0.0) -> None:
         """Note source, number and age in seconds of the hosts; see ``document.CandidateOrigin``."""
+        self._forget_pass()
         self.record.candidates = document.CandidateOrigin(source=source, hosts=hosts, age=age)
         self.mark(source)
 
