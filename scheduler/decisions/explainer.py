@@ -51,9 +51,9 @@ class Explainer:
         """Return the requests in progress; see ``open_requests``. It waits for nothing itself."""
         return msgspec.to_builtins(self._waiting())
 
-    def host_history(self, name: str, since: float) -> dict[str, Any]:
+    def host_history(self, host: str, since: float = 0.0) -> dict[str, Any]:
         """Return the outcomes of a host in the decisions since a time; see ``host_history.history_of``."""
         decisions = map(decode, self._memory.latest_first())
         return msgspec.to_builtins(
-            history_of((one for one in decisions if seconds_of(one.time) >= since), name), str_keys=True
+            history_of((one for one in decisions if seconds_of(one.time) >= since), host), str_keys=True
         )

@@ -7,7 +7,8 @@ Only contexts of administrators are answered. Nothing can be changed here.
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-import functools
+from functools import partial
+import inspect
 import threading
 import time
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from scheduler.decisions.explainer import MOST_ENTRIES, Explainer
 from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.methods import Method, Methods, Table
+from scheduler.rpc.methods import LONGEST_TEXT, Method, Methods, Table
 from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rpc.server import Server
 
@@ -30,70 +31,52 @@ VERSION = "4.0"
 #: Questions that are answered at once.
 THREADS = 2
 
+QUESTIONS = ("decision", "waiting", "host_history", "decisions")
+
 
 class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
 
 def methods(explainer: Explainer) -> Methods:
-    """Return the questions that a scheduler answers."""
-    asked = Explanations(explainer)
-    questions = (
-        asked.decision,
-        asked.waiting,
-        asked.host_history,
-        asked.decisions,
-    )
-    table: Table = {(None, each.__name__): Method(VERSION, _for_admins(each)) for each in questions}
+    """Return the questions that a scheduler answers, by the names of the methods of an explainer."""
+    table: Table = {(None, each): Method(VERSION, partial(_ask, explainer, each)) for each in QUESTIONS}
     return Methods(table, serializer=ObjectSerializer(LARGEST_ARGUMENT))
 
 
-def _for_admins(question: Callable[..., object]) -> Callable[..., object]:
-    """Decorate a question, which administrators alone may ask."""
+def _ask(explainer: Explainer, question: str, context: RequestContext, **arguments: object) -> object:
+    """Answer a question.
 
-    @functools.wraps(question)
-    def ask(context: RequestContext, **arguments: object) -> object:
-        if not context.is_admin:
-            raise AdminRequired("Questions about decisions are answered to administrators only")
-        return question(context, **arguments)
+    Raises:
+        AdminRequired: The context is not that of an administrator.
+        InvalidRequest: An argument is missing, not known, or of a wrong type.
+    """
+    if not context.is_admin:
+        raise AdminRequired("Questions about decisions are answered to administrators only")
+    answer = getattr(explainer, question)
+    try:
+        inspect.signature(answer).bind(**arguments)
+    except TypeError as error:
+        raise errors.InvalidRequest(str(error)[:LONGEST_TEXT]) from None
+    return answer(**{name: _CHECKS[name](value, name) for name, value in arguments.items()})
 
-    return ask
+
+def _text_or_null(value: object, name: str) -> str | None:
+    return None if value is None else checks.text(value, name)
 
 
-class Explanations:
-    """The questions that a scheduler answers."""
+def _entries(value: object, name: str) -> int:
+    return int(min(checks.number(value, name), MOST_ENTRIES))
 
-    def __init__(self, explainer: Explainer) -> None:
-        self._explainer = explainer
 
-    def decision(self, context: RequestContext, name: object) -> object:
-        """Return the document of the latest decision on a request id or an instance, as JSON."""
-        return self._explainer.decision(checks.text(name, "name"))
-
-    def waiting(self, context: RequestContext) -> object:
-        """List the requests in progress, and what each of them waits for."""
-        return self._explainer.waiting()
-
-    def host_history(self, context: RequestContext, host: object, since: object = 0) -> object:
-        """Say what became of a host in the latest decisions."""
-        name, began = checks.text(host, "host"), checks.number(since, "since")
-        return self._explainer.host_history(name, began)
-
-    def decisions(
-        self,
-        context: RequestContext,
-        failed: object = False,
-        since: object = 0,
-        project: object = None,
-        at_most: object = 100,
-    ) -> object:
-        """List the latest decisions."""
-        return self._explainer.decisions(
-            failed=checks.flag(failed, "failed"),
-            since=checks.number(since, "since"),
-            project=None if project is None else checks.text(project, "project"),
-            at_most=int(min(checks.number(at_most, "at_most"), MOST_ENTRIES)),
-        )
+_CHECKS: Mapping[str, Callable[[object, str], object]] = {
+    "name": checks.text,
+    "host": checks.text,
+    "project": _text_or_null,
+    "failed": checks.flag,
+    "since": checks.number,
+    "at_most": _entries,
+}
 
 
 def build(conf: cfg.ConfigOpts, bus: Bus, explainer: Explainer) -> Server:

@@ -26,7 +26,7 @@ class Memory:
         self.asked = name
         return "a document" if name == self.known else None
 
-    def host_history(self, name, since):
+    def host_history(self, host, since=0):
         raise InvalidRequest("first line\nsecond line")
 
     def decisions(self, **wanted):
@@ -131,6 +131,8 @@ def test_only_administrators_are_answered(method, arguments):
         ("decisions", {"since": float("nan")}),
         ("decisions", {"project": 5}),
         ("host_history", {"host": None}),
+        ("host_history", {}),
+        ("waiting", {"name": "req-0"}),
     ],
 )
 def test_wrong_arguments_are_refused(method, arguments):
