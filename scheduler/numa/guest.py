@@ -1,10 +1,9 @@
 """The NUMA topology of a guest, as plain values (spec: numa-and-pci 1.3, wire-and-config 3.8)."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from scheduler.errors import InvalidRequest
-from scheduler.pci.wire import field
+from scheduler.pci.wire import field, hash_once
 
 SMALL, LARGE, ANY = -1, -2, -3
 
@@ -47,6 +46,7 @@ class GuestCell:
         return self.cpu_policy != DEDICATED
 
 
+@hash_once
 @dataclass(frozen=True)
 class GuestTopology:
     """The cells of a guest.
@@ -57,13 +57,6 @@ class GuestTopology:
 
     cells: tuple[GuestCell, ...]
     isolated_emulator: bool = False
-
-    @cached_property
-    def _digest(self) -> int:
-        return hash((self.cells, self.isolated_emulator))
-
-    def __hash__(self) -> int:
-        return self._digest
 
     @property
     def cell_ids(self) -> frozenset[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from scheduler.errors import BerthError
-from scheduler.pci.wire import field
+from scheduler.pci.wire import field, hash_once
 
 
 class PinConflict(BerthError):
@@ -113,6 +113,7 @@ class HostCell:
         return min(self.pages, key=lambda pool: pool.size, default=None)
 
 
+@hash_once
 @dataclass(frozen=True)
 class HostTopology:
     """The cells of a host.
@@ -124,13 +125,6 @@ class HostTopology:
 
     cells: tuple[HostCell, ...] = ()
     problem: str | None = None
-
-    @cached_property
-    def _digest(self) -> int:
-        return hash((self.cells, self.problem))
-
-    def __hash__(self) -> int:
-        return self._digest
 
     @cached_property
     def has_threads(self) -> bool:

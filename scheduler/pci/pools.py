@@ -13,10 +13,12 @@ import orjson
 
 from scheduler.objects import is_envelope
 from scheduler.objects.base import Malformed, data_of, integer
+from scheduler.pci.wire import hash_once
 
 VERSIONS = ("1.0", "1.1")
 
 
+@hash_once
 @dataclass(frozen=True)
 class PoolKind:
     """The description of a pool without its count and its provider.
@@ -33,13 +35,6 @@ class PoolKind:
     def folded(self) -> Mapping[str, str | int | None]:
         """The keys with texts in lower case, for comparison with a request."""
         return {key: value.lower() if isinstance(value, str) else value for key, value in self.keys}
-
-    @cached_property
-    def _digest(self) -> int:
-        return hash(self.keys)
-
-    def __hash__(self) -> int:
-        return self._digest
 
     def get(self, key: str) -> str | int | None:
         """Return the value of a key, None if it is missing."""
@@ -68,6 +63,7 @@ class Pool:
         return {**flat, "count": self.count}
 
 
+@hash_once
 @dataclass(frozen=True)
 class PoolSet:
     """The pools of one host, in the order of consumption.
@@ -78,13 +74,6 @@ class PoolSet:
 
     pools: tuple[Pool, ...] = ()
     problem: str | None = None
-
-    @cached_property
-    def _digest(self) -> int:
-        return hash((self.pools, self.problem))
-
-    def __hash__(self) -> int:
-        return self._digest
 
     @cached_property
     def kinds(self) -> tuple[PoolKind, ...]:
