@@ -174,3 +174,8 @@ def _container(kind):
 list_of = _container(List)
 set_of = _container(Set)
 dict_of = _container(Dict)
+
+
+def each(names, field):
+    """Return fields of several names, separated by blanks, that hold the same."""
+    return dict.fromkeys(names.split(), field)

@@ -16,9 +16,9 @@ class ImageMeta(base.WireObject):
     VERSION = "1.8"
     fields = {
         "id": fields.uuid(),
-        **dict.fromkeys("name status visibility checksum owner direct_url".split(), fields.text()),
-        **dict.fromkeys("container_format disk_format".split(), fields.text()),
-        **dict.fromkeys("size virtual_size min_ram min_disk".split(), fields.integer()),
+        **fields.each("name status visibility checksum owner direct_url", fields.text()),
+        **fields.each("container_format disk_format", fields.text()),
+        **fields.each("size virtual_size min_ram min_disk", fields.integer()),
         "protected": fields.flexible_boolean(),
         **base.TIMESTAMPS,
         "tags": fields.list_of(fields.text()),
@@ -61,7 +61,7 @@ class Flavor(base.DictCompat, base.WireObject):
 
     VERSION = "1.2"
     fields = {
-        **dict.fromkeys("id memory_mb vcpus root_gb ephemeral_gb swap".split(), fields.integer()),
+        **fields.each("id memory_mb vcpus root_gb ephemeral_gb swap", fields.integer()),
         "flavorid": fields.text(),
         "name": fields.text(nullable=True),
         "rxtx_factor": fields.number(nullable=True, default=1.0),

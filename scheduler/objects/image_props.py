@@ -90,11 +90,11 @@ class ImageMetaProps(base.WireObject):
 
     VERSION = "1.44"
     fields = {
-        **dict.fromkeys(_FLAGS.split(), fields.flexible_boolean()),
-        **dict.fromkeys(_NUMBERS.split(), fields.integer()),
-        **dict.fromkeys(_TEXTS.split(), fields.text()),
-        **dict.fromkeys(_UUIDS.split(), fields.uuid()),
-        **dict.fromkeys(_OF_BUSES.split(), fields.word(BUSES)),
+        **fields.each(_FLAGS, fields.flexible_boolean()),
+        **fields.each(_NUMBERS, fields.integer()),
+        **fields.each(_TEXTS, fields.text()),
+        **fields.each(_UUIDS, fields.uuid()),
+        **fields.each(_OF_BUSES, fields.word(BUSES)),
         "hw_architecture": fields.word(" ".join(ARCHITECTURES), ARCHITECTURE_ALIASES),
         "hw_cpu_policy": fields.word("dedicated shared mixed"),
         "hw_cpu_thread_policy": fields.word("prefer isolate require"),

@@ -31,14 +31,11 @@ class InstanceGroup(base.DictCompat, base.WireObject):
     VERSION = "1.11"
     fields = {
         "id": fields.integer(),
-        "user_id": fields.text(nullable=True),
-        "project_id": fields.text(nullable=True),
+        **fields.each("user_id project_id name policy", fields.text(nullable=True)),
         "uuid": fields.uuid(),
-        "name": fields.text(nullable=True),
         "policies": fields.list_of(fields.text(), nullable=True),
         "members": fields.list_of(fields.text(nullable=True), nullable=True),
         "hosts": fields.list_of(fields.text(nullable=True), nullable=True),
-        "policy": fields.text(nullable=True),
         # rules are text on the wire, whence the underscore; see the property below
         "_rules": fields.dict_of(fields.text()),
         **base.PERSISTENT,

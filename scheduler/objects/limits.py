@@ -27,9 +27,7 @@ class SchedulerLimits(base.WireObject):
     VERSION = "1.0"
     fields = {
         "numa_topology": fields.nested("NUMATopologyLimits", nullable=True, default=None),
-        "vcpu": fields.integer(nullable=True, default=None),
-        "disk_gb": fields.integer(nullable=True, default=None),
-        "memory_mb": fields.integer(nullable=True, default=None),
+        **fields.each("vcpu disk_gb memory_mb", fields.integer(nullable=True, default=None)),
     }
 
     @classmethod
@@ -95,9 +93,9 @@ class Selection(ovo.ComparableVersionedObject, base.WireObject):
         "nodename": fields.text(),
         "cell_uuid": fields.uuid(),
         "limits": fields.nested("SchedulerLimits", nullable=True),
-        "allocation_request": fields.text(nullable=True),
-        "allocation_request_version": fields.text(nullable=True),
-        "availability_zone": fields.text(nullable=True),
+        **fields.each(
+            "allocation_request allocation_request_version availability_zone", fields.text(nullable=True)
+        ),
     }
 
     def to_dict(self):

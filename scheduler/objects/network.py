@@ -12,13 +12,9 @@ class NetworkRequest(base.WireObject):
 
     VERSION = "1.3"
     fields = {
-        "network_id": fields.text(nullable=True),
+        **fields.each("network_id tag device_profile", fields.text(nullable=True)),
         "address": fields.address(nullable=True),
-        "port_id": fields.uuid(nullable=True),
-        "pci_request_id": fields.uuid(nullable=True),
-        "tag": fields.text(nullable=True),
-        "arq_uuid": fields.uuid(nullable=True),
-        "device_profile": fields.text(nullable=True),
+        **fields.each("port_id pci_request_id arq_uuid", fields.uuid(nullable=True)),
     }
 
     @property
@@ -76,10 +72,7 @@ class SecurityGroup(base.WireObject):
     VERSION = "1.2"
     fields = {
         "id": fields.integer(),
-        "name": fields.text(),
-        "description": fields.text(),
-        "user_id": fields.text(),
-        "project_id": fields.text(),
+        **fields.each("name description user_id project_id", fields.text()),
         "uuid": fields.uuid(),
         **base.PERSISTENT,
     }

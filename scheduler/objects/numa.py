@@ -11,9 +11,7 @@ class VirtCPUTopology(base.WireObject):
 
     VERSION = "1.0"
     fields = {
-        "sockets": fields.integer(nullable=True, default=1),
-        "cores": fields.integer(nullable=True, default=1),
-        "threads": fields.integer(nullable=True, default=1),
+        **fields.each("sockets cores threads", fields.integer(nullable=True, default=1)),
     }
 
 
