@@ -164,7 +164,8 @@ class Trace(DecisionObserver):
             explain: Returns why no host suits; called if the error does not say it.
         """
         record, offered = self.record, self._seen.offered
-        self.mark("failed" if offered is None else "selection")
+        without_pass = self.step if error is None else "failed"
+        self.mark(without_pass if offered is None else "selection")
         if self._sessions:
             _split_claims(record.times, sum(claims.seconds for claims in self._sessions))
             for uuid in self.request.instance_uuids:

@@ -60,6 +60,7 @@ def test_a_host_that_is_alone_has_no_weights():
 def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
     class Held(trace.Trace):
         def finish(self, error, explain=None):
+            self.step = "held"
             self.found("held", 1)
             node = objects.Selection(
                 compute_node_uuid=uuid_of("n9"), service_host="h9", nodename="n9", cell_uuid=CELL
@@ -71,6 +72,7 @@ def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
     decision = decide(make_conf(), [host_with_candidate("h1")], request, make=Held).decision
     assert (decision.candidates.source, decision.filters, decision.hosts.host) == ("held", [], [])
     assert decision.chosen[0].host == Place("h9", "n9")
+    assert "failed" not in decision.milliseconds
 
 
 def test_a_password_in_an_error_is_not_recorded():
