@@ -67,7 +67,8 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
         hosts = count_text(why.suitable, "host")
         yield _cause(CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since")
     alone = sorted(
-        ((code_of(constraint, group), constraint, group) for constraint, group in why.alone()), key=_rank
+        ((code_of(constraint, group.first_reasons), constraint, group) for constraint, group in why.alone()),
+        key=_rank,
     )
     for code, constraint, failing in alone[:1]:
         lines = [*_of_named_host(why, code), failing_text(why, failing)]
@@ -114,15 +115,10 @@ def _of_named_host(why: Why, code: CauseCode) -> Iterator[str]:
                 yield failing_text(why, group)
 
 
-def code_of(constraint: Constraint, failing: Failing) -> CauseCode:
-    """Return the cause for a constraint that hosts fail alone."""
-    reasons = failing.first_reasons
-    return code_of_constraint(constraint, reasons[0].text if reasons else "")
-
-
-def code_of_constraint(constraint: Constraint, reason: str = "") -> CauseCode:
+def code_of(constraint: Constraint, reasons: Sequence[Reason] = ()) -> CauseCode:
+    """Return the cause for a constraint that hosts fail for these reasons."""
     if constraint.kind == ConstraintKind.FILTER:
-        return code_of_filter(constraint.filter, reason)
+        return code_of_filter(constraint.filter, reasons[0].text if reasons else "")
     if is_pci(constraint):
         return CauseCode.PCI
     return CauseCode.of_kind(constraint.kind)
@@ -140,4 +136,4 @@ def remedy_of_constraint(constraint: Constraint, reasons: Sequence[Reason] = ())
     """Return what helps one host that fails a constraint."""
     alone = Why(1, constraints=[constraint])
     special = remedy_of(alone, constraint, Failing([0], 1, reasons=[list(reasons)]), "build")
-    return special or code_of_constraint(constraint, reasons[0].text if reasons else "").remedy
+    return special or code_of(constraint, reasons).remedy

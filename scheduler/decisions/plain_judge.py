@@ -12,7 +12,7 @@ from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import ProviderState
 
-InNova = Callable[[Callable[[frozenset[str]], bool]], np.ndarray | bool]
+Test = Callable[[frozenset[str]], bool]
 
 
 class PlainJudge:
@@ -22,7 +22,9 @@ class PlainJudge:
         doubtful: Which hosts may refuse an amount by unit limits that are not known; bool, shape (hosts,).
     """
 
-    def __init__(self, nodes: Nodes, at: np.ndarray, charged: np.ndarray, in_nova: InNova) -> None:
+    def __init__(
+        self, nodes: Nodes, at: np.ndarray, charged: np.ndarray, in_nova: Callable[[Test], np.ndarray]
+    ) -> None:
         """Judge hosts.
 
         Args:
@@ -74,7 +76,7 @@ class PlainJudge:
         failed.add(unsynchronized(part.constraint), ~suits & in_nova & self._known)
 
 
-def _test(element: str) -> Callable[[frozenset[str]], bool]:
+def _test(element: str) -> Test:
     any_of = frozenset(listed(element))
     if element.startswith("!"):
         return any_of.isdisjoint

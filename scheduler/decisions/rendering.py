@@ -198,11 +198,6 @@ def _reason(decision: Decision, host: str, outcome: str, step: int, failing: Fai
     return next((each.text for each in groups if host in each.names), "")
 
 
-def hosts_total(decision: Decision) -> int:
-    """Return how many hosts were offered or are named, whichever is more."""
-    return max(len(decision.hosts.host), decision.candidates.known or 0)
-
-
 def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
     first = [step for step in decision.filters if step.instance == decision.filters[0].instance]
     before = host.outcome != EXCLUDED

@@ -265,6 +265,7 @@ def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
 def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LINKS) -> Table:
     """Return the first hosts of a decision; ``most`` None: all that are named."""
     named = list(islice(rendering.hosts(decision), most))
+    total = max(len(decision.hosts.host), decision.candidates.known or 0)
     nodes = any(host.node.partition(".")[0] != host.host.partition(".")[0] for host in named)
     columns: Columns = {
         "Host": lambda host: _link(host.host, links), **({"Node": "node"} if nodes else {}),
@@ -284,7 +285,7 @@ def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LI
         numbers=("Weight",),
         looks={number: CHOSEN for number, host in enumerate(named) if host.outcome == CHOSEN},
         searched=True,
-        left_out=max(0, rendering.hosts_total(decision) - len(named)) if named else 0,
+        left_out=max(0, total - len(named)) if named else 0,
     )
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.decisions import rendering
 from scheduler.decisions.constraints import DISABLED_TRAIT
-from scheduler.decisions.document import CHOSEN, REJECTED, Decision, encode
+from scheduler.decisions.document import CHOSEN, REJECTED, Decision
 from scheduler.decisions.failure_cause import CauseCode, code_of_filter, remedy_of_constraint
 from scheduler.decisions.host_history import (
     CLAIM,
@@ -191,11 +191,6 @@ def _now(now: Decision) -> str:
     return now.summary or "it is suitable; if it is not chosen, others weigh more"
 
 
-def document_of(now: Decision) -> Any:
-    """Return the document of a decision for the host now."""
-    return msgspec.json.decode(encode(now))
-
-
 # -- a host in one decision ------------------------------------------------------------------------------
 
 
@@ -294,9 +289,9 @@ class HostCommand(RecordedQuestion):
     ) -> Shown:
         document = {
             "host": args.host,
-            "state": msgspec.to_builtins(state),
-            "history": msgspec.to_builtins(history, str_keys=True),
-            "now": [{"request": request.latest, "decision": document_of(now)} for request, now in looked_at],
+            "state": state,
+            "history": history,
+            "now": [{"request": request.latest, "decision": now} for request, now in looked_at],
             "remedies": remedies(state, history, looked_at),
         }
         return shown(args.host, document, state, history, looked_at)
@@ -345,7 +340,7 @@ class HostCommand(RecordedQuestion):
                 {**line._asdict(), "verdicts": [verdict._asdict() for verdict in verdicts]}
                 for line, verdicts in then
             ],
-            "now": document_of(now) if now else None,
+            "now": now,
         }
         return shown_in_decision(args.host, document, decision, then, now, kept.scheduler)
 

@@ -6,7 +6,7 @@ from scheduler import errors
 from scheduler.decisions import document, rendering
 from scheduler.decisions.cause_code import CauseCode, ConstraintKind
 from scheduler.decisions.document import Cause, Constraint, Decision, Error
-from scheduler.decisions.failure_cause import code_of_constraint
+from scheduler.decisions.failure_cause import code_of
 from scheduler.decisions.rendering import first
 from scheduler.logs import count_text
 from scheduler.operators.app import flag
@@ -121,4 +121,4 @@ def _in_this_case(why: document.Why | None, cause: Cause) -> tuple[str, str] | N
 
 
 def _may_be_of_room(constraint: Constraint) -> bool:
-    return constraint.kind == ConstraintKind.SEVERAL or code_of_constraint(constraint) is CauseCode.RESOURCES
+    return constraint.kind == ConstraintKind.SEVERAL or code_of(constraint) is CauseCode.RESOURCES
