@@ -18,9 +18,9 @@ from tests.integration.stream.schedulers import (
     see_each_other,
     write,
 )
-from tests.integration.stream.silent_proxy import SilentProxy
 from tests.support.stream_records import record
 from tests.support.waiting import eventually
+from tools.rig.tcp_proxy import Direction, Passage, TcpProxy
 
 pytestmark = pytest.mark.rabbitmq
 
@@ -152,12 +152,12 @@ def test_a_host_that_falls_silent_is_left_for_the_next(schedulers, stream, rabbi
     """Connections stay open, and nothing comes through them any more."""
     hurry(monkeypatch)
     address = urlsplit(rabbit_url)
-    with SilentProxy(address.port) as proxy:
+    with TcpProxy(address.port) as proxy:
         hosts = [f"{address.netloc.rpartition(':')[0]}:{port}" for port in (proxy.port, address.port)]
         first = 0 if silent == "reader" else 1  # readers connect first
         through = broker_of(f"rabbit://{','.join(hosts)}{address.path}", first)
         one, another = schedulers.start(through, "a"), schedulers.start(stream, "b")
-        proxy.silent = True
+        proxy.disturb(Passage.LOSE, *Direction)
         assert see_each_other(one, another)
         assert eventually(lambda: one.stream.status().in_step, PATIENCE)
 
@@ -165,11 +165,11 @@ def test_a_host_that_falls_silent_is_left_for_the_next(schedulers, stream, rabbi
 def test_publishing_never_waits_for_the_broker(schedulers, stream, rabbit_url):
     """Not even for one that stops in the middle of a message, until all is published."""
     address = urlsplit(rabbit_url)
-    with SilentProxy(address.port) as proxy:
+    with TcpProxy(address.port) as proxy:
         userinfo = address.netloc.rpartition(":")[0]
         one = schedulers.start(broker_of(f"rabbit://{userinfo}:{proxy.port}{address.path}"), "a")
-        proxy.flowing.clear()
+        proxy.disturb(Passage.HOLD, *Direction)
         decided = [one.decide() for _ in range(1000)]
-        proxy.flowing.set()
+        proxy.heal()
         late = schedulers.start(stream, "b")
         assert eventually(lambda: late.knows(*decided), PATIENCE)
