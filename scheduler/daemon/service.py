@@ -240,9 +240,9 @@ class Service:
         end = time.monotonic() + limit - min(CLOSING_TIME, limit / 4)
         while drain.is_alive() and time.monotonic() < end:
             drain.join(min(PROGRESS_INTERVAL, end - time.monotonic()))
-            if drain.is_alive() and self._server.busy:
+            if drain.is_alive() and self._server.open_calls:
                 LOG.info("Waiting for the requests in progress")
-        if drain.is_alive() and self._server.busy:
+        if drain.is_alive() and self._server.open_calls:
             LOG.warning("Graceful shutdown timed out with requests in progress; the broker redelivers them")
 
     def _finish_requests(self) -> None:

@@ -1,6 +1,7 @@
 """Which partitions answer: those that do not are left out until they answer a ping."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 import threading
 
 from oslo_log import log as logging
@@ -69,8 +70,12 @@ class Presence:
             return self._changed.wait_for(find, max(0.0, timeout))
 
     def look(self) -> float:
-        """Ping each silent partition; return the seconds until the next round."""
-        for name in sorted(self._silent):
-            if self._ping(self._partitions[name]):
-                self.hear(self._partitions[name])
+        """Ping all silent partitions at the same time; return the seconds until the next round."""
+        if silent := sorted(self._silent):
+            with ThreadPoolExecutor(len(silent), thread_name_prefix="ping") as pool:
+                list(pool.map(self._look_at, silent))
         return PING_INTERVAL if self._silent else IDLE
+
+    def _look_at(self, name: str) -> None:
+        if self._ping(self._partitions[name]):
+            self.hear(self._partitions[name])

@@ -94,7 +94,11 @@ class Methods:
         called: Table = {
             (None, name): Method(VERSION, _called(cast), reads=False) for name, cast in self.casts.items()
         }
-        self._table: Table = {**_base(), **called, **table}
+        base: Table = {
+            (BASE_NAMESPACE, "ping"): Method(BASE_VERSION, _ping),
+            (BASE_NAMESPACE, "get_backdoor_port"): Method(BASE_VERSION, _get_backdoor_port),
+        }
+        self._table: Table = {**base, **called, **table}
         self._serializer = serializer or messaging.NoOpSerializer()
         # Anyone on the bus can send what is refused.
         self._warnings = RateLimitedLogger(LOG, clock=clock)
@@ -203,14 +207,6 @@ def _is_compatible(served: str, requested: str) -> bool:
 def _called(cast: Cast) -> Callable[..., None]:
     """Return the method of a cast that is called."""
     return lambda _call, /, **arguments: cast(arguments)
-
-
-def _base() -> dict[tuple[str | None, str], Method]:
-    """Return the methods that every nova service has."""
-    return {
-        (BASE_NAMESPACE, "ping"): Method(BASE_VERSION, _ping),
-        (BASE_NAMESPACE, "get_backdoor_port"): Method(BASE_VERSION, _get_backdoor_port),
-    }
 
 
 def _ping(_context: RequestContext, arg: object) -> dict[str, object]:

@@ -96,42 +96,34 @@ def versioned_service(service: Mapping[str, object]) -> Payload:
 
 
 def _flavor(flavor: objects.Flavor) -> Payload:
-    return _envelope("FlavorPayload", "1.4", _fields(flavor, _FLAVOR))
+    return _payload("FlavorPayload", "1.4", flavor, _FLAVOR)
 
 
 def _image(image: objects.ImageMeta) -> Payload:
     names = [name for name in image.fields if name != "properties"]
     known = dict(image.properties.set_fields()).keys() - _PRIVATE
-    properties = _envelope("ImageMetaPropsPayload", "1.20", _fields(image.properties, sorted(known)))
-    return _envelope("ImageMetaPayload", "1.0", _fields(image, names) | {"properties": properties})
+    properties = _payload("ImageMetaPropsPayload", "1.20", image.properties, sorted(known))
+    return _payload("ImageMetaPayload", "1.0", image, names, properties=properties)
 
 
 def _topology(topology: objects.InstanceNUMATopology, spec: objects.RequestSpec) -> Payload:
     owner = topology if "instance_uuid" in topology else spec
-    data = {
-        **_fields(owner, ["instance_uuid"]),
-        **_fields(topology, ["emulator_threads_policy"]),
-        "cells": [_cell(cell) for cell in topology.cells],
-    }
-    return _envelope("InstanceNUMATopologyPayload", "1.0", data)
+    policy, cells = _fields(topology, ["emulator_threads_policy"]), list(map(_cell, topology.cells))
+    return _payload("InstanceNUMATopologyPayload", "1.0", owner, ["instance_uuid"], cells=cells, **policy)
 
 
 def _cell(cell: objects.InstanceNUMACell) -> Payload:
     topology = _of(cell, "cpu_topology", _cpu_topology)
-    return _envelope("InstanceNUMACellPayload", "1.2", _fields(cell, _CELL) | {"cpu_topology": topology})
+    return _payload("InstanceNUMACellPayload", "1.2", cell, _CELL, cpu_topology=topology)
 
 
 def _cpu_topology(topology: objects.VirtCPUTopology) -> Payload:
-    return _envelope("VirtCPUTopologyPayload", "1.0", _fields(topology, topology.fields))
+    return _payload("VirtCPUTopologyPayload", "1.0", topology, topology.fields)
 
 
 def _pci_requests(requests: objects.InstancePCIRequests) -> Payload:
-    items = [
-        _envelope("InstancePCIRequestPayload", "1.1", _fields(r, _PCI_REQUEST)) for r in requests.requests
-    ]
-    return _envelope(
-        "InstancePCIRequestsPayload", "1.0", _fields(requests, ["instance_uuid"]) | {"requests": items}
-    )
+    items = [_payload("InstancePCIRequestPayload", "1.1", r, _PCI_REQUEST) for r in requests.requests]
+    return _payload("InstancePCIRequestsPayload", "1.0", requests, ["instance_uuid"], requests=items)
 
 
 def _destination(destination: objects.Destination) -> Payload:
@@ -139,20 +131,18 @@ def _destination(destination: objects.Destination) -> Payload:
     data |= {name: value for name in ("host", "node") if (value := getattr(destination, name)) is not None}
     if destination.cell is not None:
         # of a cell only this: its URLs have passwords in them
-        data["cell"] = _envelope(
-            "CellMappingPayload", "2.0", _fields(destination.cell, ["uuid", "name", "disabled"])
-        )
+        data["cell"] = _payload("CellMappingPayload", "2.0", destination.cell, ["uuid", "name", "disabled"])
     return _envelope("DestinationPayload", "1.0", data)
 
 
 def _retry(retry: objects.SchedulerRetries) -> Payload:
     hosts = [node.hypervisor_hostname for node in retry.hosts] if "hosts" in retry else None
-    return _envelope("SchedulerRetriesPayload", "1.0", _fields(retry, ["num_attempts"]) | {"hosts": hosts})
+    return _payload("SchedulerRetriesPayload", "1.0", retry, ["num_attempts"], hosts=hosts)
 
 
 def _group(group: objects.InstanceGroup) -> Payload:
     rules = {name: str(limit) for name, limit in group.rules.items()}
-    return _envelope("ServerGroupPayload", "1.1", _fields(group, _GROUP) | {"rules": rules})
+    return _payload("ServerGroupPayload", "1.1", group, _GROUP, rules=rules)
 
 
 def _of(obj: objects.WireObject, name: str, make: Callable[[T], Payload]) -> Payload | None:
@@ -166,6 +156,13 @@ def _fields(obj: objects.WireObject, names: Iterable[str]) -> Payload:
         name: obj.fields[name].to_primitive(obj, name, getattr(obj, name)) if name in obj else None
         for name in names
     }
+
+
+def _payload(
+    name: str, version: str, obj: objects.WireObject, names: Iterable[str], **more: object
+) -> Payload:
+    """Return an envelope of the named fields of an object, and of more."""
+    return _envelope(name, version, _fields(obj, names) | more)
 
 
 def _envelope(name: str, version: str, data: Payload) -> Payload:

@@ -148,11 +148,6 @@ class Server:
         """Whether messages are read from the broker; None if that is not known."""
         return None if self._consumer is None else self._consumer.connected
 
-    @property
-    def busy(self) -> bool:
-        """Whether a call is not answered yet."""
-        return len(self.open_calls) > 0
-
     # -- a call ----------------------------------------------------------------------------------------------
 
     def take(self, call: Call) -> None:

@@ -104,7 +104,7 @@ class Bus:
 
 class Server:
     bus = Bus()
-    busy = "TEST_BUSY" in os.environ
+    open_calls = ("call",) * ("TEST_BUSY" in os.environ)
 
     def connect(self):
         tell("broker answers")

@@ -22,6 +22,19 @@ def test_those_that_do_not_answer_are_pinged_until_they_do():
     assert (presence.look(), presence.wait_for_one_of([A], 0.0)) == (IDLE, A)
 
 
+def test_one_that_does_not_answer_delays_no_other_one():
+    """Each takes some seconds: of ten partitions the last would be found after a minute."""
+    heard = threading.Event()
+    presence = Presence([A, B], lambda partition: partition == B or not heard.wait(20))
+    presence.miss(A)
+    presence.miss(B)
+    looking = threading.Thread(target=presence.look)
+    looking.start()
+    assert presence.wait_for_one_of([B], 10.0) == B
+    heard.set()
+    looking.join(30)
+
+
 def test_the_first_one_that_answers_is_taken():
     presence = Presence([A, B], lambda _partition: False)
     assert presence.wait_for_one_of([B, A], 0.0) == B
