@@ -20,7 +20,7 @@ from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.providers import PlacementQuestions
-from scheduler.decisions.recorder import DecisionRecorder, Observe, ignore_decision
+from scheduler.decisions.recorder import DecisionRecorder, Observe
 from scheduler.decisions.trace import Trace
 from scheduler.errors import (
     BerthError,
@@ -75,7 +75,7 @@ class SchedulerManager:
         conf: cfg.ConfigOpts,
         notifications: Announcer,
         parts: Parts,
-        on_decision: Observe = ignore_decision,
+        on_decision: Observe = lambda _trace, _error: None,
     ) -> None:
         """Put the parts together; nothing is connected to yet.
 

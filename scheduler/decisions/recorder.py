@@ -40,10 +40,6 @@ ExplainFailure = Callable[..., Explanation]
 Observe = Callable[[Trace, BaseException | None], None]
 
 
-def ignore_decision(_trace: Trace, _error: BaseException | None) -> None:
-    """Do nothing."""
-
-
 class DecisionRecorder:
     """Keeps the decision on each request, with the reason in one line if the request failed."""
 
@@ -51,7 +47,7 @@ class DecisionRecorder:
         self,
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
-        observe: Observe = ignore_decision,
+        observe: Observe = lambda _trace, _error: None,
         explain: ExplainFailure | None = None,
         names: Callable[[], Names] = Names,
     ) -> None:

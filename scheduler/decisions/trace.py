@@ -254,7 +254,10 @@ class Trace(DecisionObserver):
                 noted.append(document.FilterStep(uuid, step.filter.name, start, end, step.judge is not None))
             if end < start:
                 rejected = step.hosts.at(np.flatnonzero(~step.kept))
-                outcomes.rejected.append((len(noted) - 1, rejected.table_rows))
+                # the first entry of a filter stays, others give way to those of the last instance
+                first = 0 if len(noted) > MOST_STEPS else len(noted) - 1
+                at = next(at for at in range(first, len(noted)) if noted[at].filter == step.filter.name)
+                outcomes.rejected.append((at, rejected.table_rows))
                 if left:
                     noted[-1].out = group(((row.host, why) for row, why in step.reasons(NAMED)), NAMED)
 

@@ -32,10 +32,9 @@ def _phrase(constraint: Constraint, words: str, *, single: bool, only: bool) -> 
     match constraint.kind:
         case ConstraintKind.FILTER:
             return f"{be} rejected{alone} by {words}"
-        case ConstraintKind.HOST | ConstraintKind.CELL:
-            return f"{'suits but ' if single and only else 'suit but ' if only else ''}{be} not {words}"
-        case ConstraintKind.IGNORED:
-            return f"{'suits but ' if single and only else 'suit but ' if only else ''}{be} {words}"
+        case ConstraintKind.HOST | ConstraintKind.CELL | ConstraintKind.IGNORED:
+            but = f"{'suits' if single else 'suit'} but " if only else ""
+            return f"{but}{be} {'' if constraint.kind == ConstraintKind.IGNORED else 'not '}{words}"
         case ConstraintKind.SEVERAL:
             return f"{'fails' if single else 'fail'} {words}"
     if constraint.text.startswith("forbidden"):

@@ -1,7 +1,5 @@
 """The cause of a failed request, from its document."""
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -24,8 +22,6 @@ from scheduler.decisions.failure_cause import CauseCode, cause_of, code_of_filte
 from scheduler.filters import builtin
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.selection.host_claiming import NOT_ENOUGH
-
-PAGE = Path(__file__).resolve().parents[3] / "doc/source/when-no-host-is-found.rst"
 
 NO_HOST = f"No valid host was found. {NOT_ENOUGH}"
 

@@ -51,6 +51,23 @@ def test_the_reason_is_known_of_an_instance_beyond_those_that_are_noted(monkeypa
     assert (last.name, last.start, last.end) == ("NumInstancesFilter", 1, 0)
 
 
+def test_hosts_rejected_before_the_filters_that_are_noted_have_their_filter(monkeypatch):
+    monkeypatch.setattr(trace, "MOST_STEPS", 2)
+    conf = make_conf(
+        enabled_filters=["RamFilter", "NumInstancesFilter"],
+        available_filters=[
+            "nova.scheduler.filters.all_filters",
+            "nova.scheduler.filters.ram_filter.RamFilter",
+        ],
+        max_instances_per_host=3,
+    )
+    hosts = [host_with_candidate("many").ram(65536).num_instances(2), host_with_candidate("small").ram(1500)]
+    spec = make_spec(sizes={"memory_mb": 1024}, instance_uuid="i0")
+    decision = decide(conf, hosts, SchedulingRequest.of(spec, ["i0", "i1", "i2"])).decision
+    filters = {host.host: host.filter for host in rendering.hosts(decision)}
+    assert filters == {"many": "NumInstancesFilter", "small": "RamFilter"}
+
+
 def test_a_host_that_is_alone_has_no_weights():
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = decide(make_conf(enabled_filters=[]), [host_with_candidate("h")], request).decision
