@@ -1,15 +1,12 @@
 """Hosts that have the requested PCI devices (spec: filters-and-weighers 2.20, numa-and-pci 5.2)."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from scheduler.filters import candidate_groups
-from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.base import HostFilter, Judge, JudgeOf
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.pci import support
-from scheduler.pci.requests import PciRequest
 from scheduler.request.scheduling_request import SchedulingRequest
 
 
@@ -22,28 +19,27 @@ class PciPassthroughFilter(HostFilter):
     nova_modules = ("pci_passthrough_filter",)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
-        return _HasDevices(request.pci_requests) if request.pci_requests else None
+        requests = request.pci_requests
+        if not requests:
+            return None
 
+        def passes(hosts: HostView) -> np.ndarray:
+            pools = hosts.coded("pci_stats")
+            reported = np.flatnonzero(pools.spread(lambda value: value is not None)).tolist()
+            alike = candidate_groups.pool_traits(hosts, requests)
+            kept = np.zeros(len(hosts), dtype=bool)
+            for group in candidate_groups.groups(hosts, reported, alike.tolist(), requests):
+                mappings = candidate_groups.mappings(hosts, group[0])
+                accepted = support.usable_candidates(pools[group[0]], requests, mappings)
+                kept[group] = bool(accepted)
+                candidate_groups.keep(hosts, group, accepted)
+            return kept
 
-@dataclass(frozen=True)
-class _HasDevices(Judge):
-    requests: tuple[PciRequest, ...]
+        def reason(host: HostState) -> str:
+            pools = host.pci_stats
+            if pools is None:
+                return "no PCI devices reported"
+            detail = support.unsupported_reason(pools.known, requests)
+            return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")
 
-    def passes(self, hosts: HostView) -> np.ndarray:
-        pools = hosts.coded("pci_stats")
-        reported = np.flatnonzero(pools.spread(lambda value: value is not None)).tolist()
-        alike = candidate_groups.pool_traits(hosts, self.requests)
-        kept = np.zeros(len(hosts), dtype=bool)
-        for group in candidate_groups.groups(hosts, reported, alike.tolist(), self.requests):
-            mappings = candidate_groups.mappings(hosts, group[0])
-            accepted = support.usable_candidates(pools[group[0]], self.requests, mappings)
-            kept[group] = bool(accepted)
-            candidate_groups.keep(hosts, group, accepted)
-        return kept
-
-    def reason(self, host: HostState) -> str:
-        pools = host.pci_stats
-        if pools is None:
-            return "no PCI devices reported"
-        detail = support.unsupported_reason(pools.known, self.requests)
-        return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")
+        return JudgeOf(passes, reason)

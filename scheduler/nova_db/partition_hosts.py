@@ -59,18 +59,14 @@ class PartitionHosts:
 
     def names(self) -> frozenset[str] | None:
         """Return the names of its service hosts; None: all hosts of its cells."""
-        members = self._members
-        return members and members[0]
+        return self._members()[0]
 
     def aggregates(self) -> frozenset[str] | None:
         """Return the uuids of its aggregates, the same as in Placement; None: it is not by aggregates."""
-        members = self._members
-        return members and members[1]
+        return self._members()[1]
 
-    @property
-    def _members(self) -> tuple[frozenset[str], frozenset[str]] | None:
-        """The names of its service hosts and the uuids of its aggregates; None: it is not by aggregates."""
-        return self._last_members(self._aggregates()) if self._names else None
+    def _members(self) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+        return self._last_members(self._aggregates()) if self._names else (None, None)
 
     def _members_of(self, source: Aggregates) -> tuple[frozenset[str], frozenset[str]]:
         for name in self._names:
@@ -85,10 +81,10 @@ def hosts_without_partition(
     partitions: Iterable[Partition], engines: Engines, cells: Cells, aggregates: Callable[[], Aggregates]
 ) -> list[str]:
     """Return the service hosts that belong to none of the partitions, in order; they are read now."""
-    members = [PartitionHosts(each, aggregates) for each in partitions]
+    members = [PartitionHosts(partition, aggregates) for partition in partitions]
     by_uuid = {cell.uuid: cell for cell in cells.all}
     return sorted(
         host
         for host, cell_uuid in all_mapped(engines)
-        if not any(each.has_host(host, by_uuid.get(cell_uuid)) for each in members)
+        if not any(partition.has_host(host, by_uuid.get(cell_uuid)) for partition in members)
     )

@@ -1,7 +1,6 @@
 """Hosts on which builds failed come last until one succeeds or they fade (spec: filters-and-weighers 3.8)."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 import time
 
 import numpy as np
@@ -36,26 +35,21 @@ class BuildFailureWeigher(HostWeigher):
         half_life = self.conf.berth.build_failure_half_life
         if not half_life:
             return ScorerOf(lambda hosts: hosts.numbers("failed_builds"))
-        return _Fading(half_life, self._wall_clock(), read(request.spec, "project_id"))
+        now, project = self._wall_clock(), read(request.spec, "project_id")
 
+        def part(failed_at: np.ndarray) -> np.ndarray:
+            """Return which part is left of failures of some time, above 0."""
+            remaining: np.ndarray = 0.5 ** (np.maximum(now - failed_at, 0.0) / half_life)
+            return remaining
 
-@dataclass(frozen=True)
-class _Fading(Scorer):
-    """Failures that are left, to whole ones: with a part of one the host would be excluded all the same."""
+        def weigh(hosts: HostView) -> np.ndarray:
+            failures = hosts.numbers("failed_builds")
+            if not failures.any():
+                return failures
+            # To whole failures: with a part of one the host would be excluded all the same.
+            left = np.ceil(failures * part(hosts.numbers("failed_at")) - 0.5)
+            own = hosts.failed_for(project)
+            # Of those that failed for the project the latest comes last, whatever others have more failures.
+            return np.where((own > 0) & (left > 0), left.max() + part(own), left)
 
-    half_life: float
-    now: float
-    project: str | None
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        failures = hosts.numbers("failed_builds")
-        if not failures.any():
-            return failures.astype(np.float64)
-        left = np.ceil(failures * self._part(hosts.numbers("failed_at")) - 0.5)
-        own = hosts.failed_for(self.project)
-        # Of those that failed for the project the latest comes last, whatever others have more failures.
-        return np.where((own > 0) & (left > 0), left.max() + self._part(own), left)
-
-    def _part(self, failed_at: np.ndarray) -> np.ndarray:
-        """Return which part is left of failures of some time, above 0."""
-        return 0.5 ** (np.maximum(self.now - failed_at, 0.0) / self.half_life)
+        return ScorerOf(weigh)
