@@ -11,8 +11,8 @@ import time
 import psutil
 
 from tools.openstack.api import Api, Server
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
+from tools.openstack.programs import show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.users import Users
 

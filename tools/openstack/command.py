@@ -26,9 +26,9 @@ from pathlib import Path
 import shlex
 
 from tools.openstack import burst, migrate, outage, plans, shadow, short, software, tempest
-from tools.openstack.audits import show_audits
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
+from tools.openstack.programs import show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 from tools.rig import command

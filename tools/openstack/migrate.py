@@ -8,9 +8,8 @@ import tarfile
 import tempfile
 
 from tools.openstack.api import Api
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
-from tools.openstack.programs import environment, run
+from tools.openstack.programs import environment, run, show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.users import Users, table
 from tools.rig.service import ROOT

@@ -2,19 +2,19 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 import random
-import signal
 import time
 
 from tools.openstack.api import ERRORS, Api
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
+from tools.openstack.programs import show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 from tools.openstack.users import Users
+from tools.rig.faults import broken, stopped
 
 CALLERS = 4
 #: Seconds without any change after which a server that is being built is left in BUILD: with a broker that is
@@ -111,20 +111,14 @@ class Outage:
         servers = {each.id for each in self._api.servers()}
         return sorted(self._api.consumers() - servers)
 
-    @contextlib.contextmanager
-    def _broken(self, part: str, way: str) -> Iterator[None]:
+    def _broken(self, part: str, way: str) -> contextlib.AbstractContextManager[None]:
         scheduler = part == "scheduler"
         service = self._schedulers[self._scheduler] if scheduler else self._services[part]
-        {"kill": service.kill, "stop": service.stop, "freeze": lambda: service.signal(signal.SIGSTOP)}[way]()
-        try:
-            yield
-        finally:
-            if way == "freeze":
-                service.signal(signal.SIGCONT)
-            elif scheduler:
-                self._schedulers.start(self._scheduler)
-            else:
-                self._services.start(part)
+        if way == "freeze":
+            return stopped(service)(self._seconds)
+        starts = self._schedulers if scheduler else self._services
+        start = partial(starts.start, self._scheduler if scheduler else part)
+        return broken(getattr(service, way), start)(self._seconds)
 
     def _settled(self, name: str) -> Counter[str]:
         """Wait until no server of the burst is built, or nothing changes any more; return their states."""

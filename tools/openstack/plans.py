@@ -14,9 +14,8 @@ import time
 from typing import Any, NamedTuple
 
 from tools.openstack.api import ERRORS, EVACUATED, Api
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
-from tools.openstack.programs import TIMEOUT, Done, berth, environment, run, run_berth
+from tools.openstack.programs import TIMEOUT, Done, berth, environment, run, run_berth, show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 from tools.openstack.users import Users

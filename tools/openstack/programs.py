@@ -1,4 +1,4 @@
-"""Programs that scenarios run to their ends: OpenStack's, and Berth's of this checkout."""
+"""Programs that scenarios run to their ends: OpenStack's, Berth's of this checkout, and both audits."""
 
 from collections.abc import Container, Mapping
 import os
@@ -8,9 +8,12 @@ from typing import Any
 
 from tools.openstack.layout import Layout
 from tools.rig import service
-from tools.rig.service import command_of, environment_of_berth
+from tools.rig.service import ANY, command_of, environment_of_berth
 
 TIMEOUT = 900
+#: Seconds until a record counts as settled: nothing is in progress when a scenario audits.
+GRACE = 5
+STATUS_MODULE = "scheduler.operators.programs berth-status"
 Done = subprocess.CompletedProcess[str]
 
 
@@ -28,8 +31,7 @@ def run(*words: str | Path, variables: Mapping[str, str] | None = None, **option
 
 def berth(layout: Layout, module: str, *words: str | Path) -> tuple[list[str], dict[str, str]]:
     """Return the command of a program of Berth, and its variables with the credentials of the cloud."""
-    config_file = layout.directory / "etc" / "nova" / "nova.conf"
-    return [*map(str, (*command_of(module, config_file), *words))], {
+    return [*map(str, (*command_of(module, _nova_conf(layout)), *words))], {
         **environment_of_berth(),
         **layout.credentials(),
     }
@@ -39,3 +41,24 @@ def run_berth(layout: Layout, module: str, *words: str | Path, allowed: Containe
     """Run a program of Berth to its end; raises as ``run``."""
     command, variables = berth(layout, module, *words)
     return run(*command, variables=variables, allowed=allowed)
+
+
+def show_audits(layout: Layout) -> bool:
+    """Print what the audits of Berth and of nova find; return whether they find nothing."""
+    nova = [layout.program("nova-manage"), "--config-file", _nova_conf(layout), "placement", "audit"]
+    berth = ("audit", "--grace", str(GRACE))
+    audits = {
+        "berth-status audit": run_berth(layout, STATUS_MODULE, *berth, allowed=ANY),
+        "nova-manage placement audit": run(*nova, "--verbose", allowed=ANY),
+    }
+    found = {name: done for name, done in audits.items() if done.returncode}
+    for name, done in found.items():
+        lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        print(f"{name} ends with status {done.returncode}:", *lines[-20:], sep="\n", flush=True)
+    if not found:
+        print(f"{' and '.join(audits)} find nothing", flush=True)
+    return not found
+
+
+def _nova_conf(layout: Layout) -> Path:
+    return layout.directory / "etc" / "nova" / "nova.conf"

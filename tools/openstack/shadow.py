@@ -6,9 +6,8 @@ import json
 import time
 
 from tools.openstack.api import Api
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
-from tools.openstack.programs import run_berth
+from tools.openstack.programs import run_berth, show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import MODULES, Services
 from tools.openstack.users import Users, table

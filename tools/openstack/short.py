@@ -5,8 +5,8 @@ import time
 
 from tools.openstack import migrate, tempest
 from tools.openstack.api import ERRORS, Api
-from tools.openstack.audits import show_audits
 from tools.openstack.layout import Layout
+from tools.openstack.programs import show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.services import Services
 

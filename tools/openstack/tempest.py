@@ -9,10 +9,9 @@ from string import Template
 import subprocess
 
 from tools.openstack.api import Api
-from tools.openstack.audits import show_audits
 from tools.openstack.configuration import TEMPLATES
 from tools.openstack.layout import Layout
-from tools.openstack.programs import environment
+from tools.openstack.programs import environment, show_audits
 from tools.openstack.schedulers import Schedulers
 from tools.openstack.tempest_results import Results, compare, read, regressions, summary, unmatched
 

@@ -10,6 +10,7 @@ import time
 from typing import Any, Self
 
 from tools.openstack.api import ERRORS, Api
+from tools.rig.service import until
 
 #: What a user does with a server.
 OPERATIONS: dict[str, Callable[[Api, str], object]] = {
@@ -105,12 +106,12 @@ class Users:
             RuntimeError: They do not in time.
         """
         wanted = len(self.outcomes) + number
-        deadline = time.monotonic() + patience
-        while len(self.outcomes) < wanted:
+
+        def enough() -> bool:
             self._raise()
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"{len(self.outcomes)} operations have ended, not {wanted}")
-            time.sleep(0.2)
+            return len(self.outcomes) >= wanted
+
+        until(enough, f"Fewer than {wanted} operations have ended", patience)
 
     def _serve(self, caller: int) -> None:
         count = 0

@@ -1,7 +1,7 @@
 """One history: everything starts, things go wrong, quiet returns, and the promise is checked."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 import logging
@@ -207,9 +207,9 @@ class History:
             for number in job.instances:
                 self._add_instance(number, job.group, evacuates=job.evacuates)
             self._runtime.after(1.0 + job.at, self._callers.submit, job)
+        handlers = self._handlers()
         for event in self.plan.events:
-            handler = getattr(self, f"_on_{event.kind.replace(' ', '_')}")
-            self._runtime.after(1.0 + event.at, handler, event)
+            self._runtime.after(1.0 + event.at, handlers[event.kind], event)
         for host in self._hosts:
             host.start()
 
@@ -239,6 +239,41 @@ class History:
 
     # -- events ----------------------------------------------------------------------------------------------
 
+    def _handlers(self) -> Mapping[str, Callable[[Event], None]]:
+        """Return what each kind of event does."""
+        broker, callers, for_a_time, host_of = self._broker, self._callers, self._for_a_time, self._host_of
+        put = self._set_for_a_time
+        return {
+            **dict.fromkeys(("weather", "hang", "slow", "lost", "unread", "conflicts"), self._bad_weather),
+            "down": self._down,
+            "crash": self._crash,
+            "provider": self._without_provider,
+            "outside": self._claim_outside,
+            "guests": self._guests,
+            "delete": lambda event: callers.delete(event.details["instance"]),
+            "redelivery": lambda event: put(event, broker, "redelivery", event.details["rate"], 0.0),
+            "broker": lambda event: for_a_time(event, broker.stop, broker.start),
+            "channel": self._lose_channel,
+            "reply queue": lambda event: for_a_time(
+                event, callers.lose_reply_queue, callers.open_reply_queue
+            ),
+            "unconfirmed": lambda event: put(event, broker, "silence", event.details["rate"], 0.0),
+            "large": lambda event: put(event, broker, "largest", event.details["bytes"], broker.largest),
+            "database": lambda event: put(event, self, "_database", event.details["how"], ""),
+            **dict.fromkeys(("pause", "pause later"), self._pause),
+            "threads": self._refuse_threads,
+            "stop": lambda event: host_of(event).terminate(event.details["worker"]),
+            "reload": lambda event: host_of(event).reload(event.details["worker"]),
+            "restart": lambda event: host_of(event).restart(),
+            **dict.fromkeys(("kill", "kill later"), self._kill),
+            "kill master": lambda event: host_of(event).kill_all(),
+            "absence": lambda event: host_of(event).kill_all(min(event.details["duration"], self._left())),
+        }
+
+    def _left(self) -> float:
+        """Return the seconds that are left for faults."""
+        return LAST_FAULT - 1.0 - self._runtime.clock
+
     def _host_of(self, event: Event) -> Host:
         return self._hosts[event.details.get("scheduler", 0)]
 
@@ -250,14 +285,13 @@ class History:
             self._trace.tell(f"{event.kind} ends")
             end()
 
-        left = LAST_FAULT - 1.0 - self._runtime.clock
-        self._runtime.after(min(event.details["duration"], left), over)
+        self._runtime.after(min(event.details["duration"], self._left()), over)
 
     def _set_for_a_time(self, event: Event, owner: Any, name: str, value: Any, after: Any) -> None:
         """Set an attribute, which is ``after`` again in the end."""
         self._for_a_time(event, lambda: setattr(owner, name, value), lambda: setattr(owner, name, after))
 
-    def _on_weather(self, event: Event) -> None:
+    def _bad_weather(self, event: Event) -> None:
         weather = self._faults.weather
 
         def begin() -> None:
@@ -266,16 +300,14 @@ class History:
 
         self._for_a_time(event, begin, lambda: setattr(weather, "rate", 0.0))
 
-    _on_hang = _on_slow = _on_lost = _on_unread = _on_conflicts = _on_weather
-
-    def _on_down(self, event: Event) -> None:
+    def _down(self, event: Event) -> None:
         self._set_for_a_time(event, self._faults.weather, "down", True, False)
 
-    def _on_crash(self, event: Event) -> None:
+    def _crash(self, event: Event) -> None:
         self._server.crash()
-        self._on_down(event)
+        self._down(event)
 
-    def _on_provider(self, event: Event) -> None:
+    def _without_provider(self, event: Event) -> None:
         node = product.host_uuid(event.details["host"])
         providers = self._placement.providers
         provider = providers.get(node)
@@ -285,7 +317,7 @@ class History:
             event, lambda: providers.pop(node, None), lambda: providers.setdefault(node, provider)
         )
 
-    def _on_outside(self, event: Event) -> None:
+    def _claim_outside(self, event: Event) -> None:
         """Let others claim a host, as conductors do with alternates."""
         node = product.host_uuid(event.details["host"])
         body = orjson.dumps(
@@ -298,9 +330,9 @@ class History:
         )
         self._write_outside(event, "PUT", body)
 
-    def _on_guests(self, event: Event) -> None:
+    def _guests(self, event: Event) -> None:
         """Let others claim a host, and leave it after a time."""
-        self._on_outside(event)
+        self._claim_outside(event)
         self._runtime.after(event.details["duration"], self._write_outside, event, "DELETE", None)
 
     def _write_outside(self, event: Event, method: str, body: bytes | None) -> None:
@@ -309,76 +341,34 @@ class History:
             done = lambda _answer: None  # noqa: E731
             self._runtime.after(0.01 * number, self._server.handle, method, path, body, 0.0, done)
 
-    def _on_delete(self, event: Event) -> None:
-        self._callers.delete(event.details["instance"])
-
-    def _on_redelivery(self, event: Event) -> None:
-        self._set_for_a_time(event, self._broker, "redelivery", event.details["rate"], 0.0)
-
-    def _on_broker(self, event: Event) -> None:
-        self._for_a_time(event, self._broker.stop, self._broker.start)
-
-    def _on_channel(self, event: Event) -> None:
+    def _lose_channel(self, event: Event) -> None:
         process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._trace.tell(f"{process} loses its channel")
             self._after_steps(process, event, lambda: self._broker.disconnected(process))
 
-    def _on_reply_queue(self, event: Event) -> None:
-        self._for_a_time(event, self._callers.lose_reply_queue, self._callers.open_reply_queue)
-
-    def _on_unconfirmed(self, event: Event) -> None:
-        self._set_for_a_time(event, self._broker, "silence", event.details["rate"], 0.0)
-
-    def _on_large(self, event: Event) -> None:
-        broker = self._broker
-        self._set_for_a_time(event, broker, "largest", event.details["bytes"], broker.largest)
-
-    def _on_database(self, event: Event) -> None:
-        self._set_for_a_time(event, self, "_database", event.details["how"], "")
-
-    def _on_pause(self, event: Event) -> None:
+    def _pause(self, event: Event) -> None:
         process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._paused += event.details["duration"]
             pause = lambda: self._after_steps(process, event, lambda: self._runtime.pause(process))  # noqa: E731
             self._for_a_time(event, pause, lambda: self._resume(process))
 
-    _on_pause_later = _on_pause
-
     def _resume(self, process: Process) -> None:
         process.fuse = None
         self._runtime.resume(process)
 
-    def _on_threads(self, event: Event) -> None:
+    def _refuse_threads(self, event: Event) -> None:
         process = self._host_of(event).daemon(event.details["worker"])
         if process is not None:
             self._set_for_a_time(event, process, "thread_starts_fail", True, False)
 
-    def _on_stop(self, event: Event) -> None:
-        self._host_of(event).terminate(event.details["worker"])
-
-    def _on_reload(self, event: Event) -> None:
-        self._host_of(event).reload(event.details["worker"])
-
-    def _on_restart(self, event: Event) -> None:
-        self._host_of(event).restart()
-
-    def _on_kill(self, event: Event) -> None:
+    def _kill(self, event: Event) -> None:
         number = event.details["worker"]
         host = self._host_of(event)
         process = host.daemon(number)
         if process is not None:
             self._after_steps(process, event, lambda: host.kill(number))
-
-    _on_kill_later = _on_kill
-
-    def _on_kill_master(self, event: Event) -> None:
-        self._host_of(event).kill_all()
-
-    def _on_absence(self, event: Event) -> None:
-        left = LAST_FAULT - 1.0 - self._runtime.clock
-        self._host_of(event).kill_all(min(event.details["duration"], left))
 
     def _after_steps(self, process: Process, event: Event, action: Callable[[], None]) -> None:
         steps = event.details["steps"]

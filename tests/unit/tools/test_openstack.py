@@ -140,9 +140,9 @@ def test_services_listen_on_loopback_only(layout, monkeypatch):
 
 
 def test_the_modules_of_berth_that_are_run_exist():
-    from tools.openstack import audits, plans, services
+    from tools.openstack import plans, programs, services
 
-    for command in (audits.STATUS_MODULE, plans.MODULE, *services.MODULES.values()):
+    for command in (programs.STATUS_MODULE, plans.MODULE, *services.MODULES.values()):
         module, *program = command.split()
         found = importlib.import_module(module)
         assert program[0] in found.PROGRAMS if program else callable(found.main)
