@@ -42,7 +42,7 @@ from scheduler.operators.audit.values import (
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementUnreachable, QuestionRefused
-from scheduler.placement.providers import ABSENT, ListedProvider, list_path, read_list, read_provider
+from scheduler.placement.providers import ListedProvider, list_path, read_list, read_provider
 
 Answer = TypeVar("Answer")
 
@@ -319,10 +319,6 @@ class PlacementReader:
         """Return a provider, None if it does not exist."""
         path = f"/resource_providers?uuid={quote(provider, safe='')}"
         return next(iter(self._ask(read_list, path)), None)
-
-    def consumers(self, provider: str) -> Iterable[str]:
-        """Return what has allocations on a provider; nothing if it does not exist."""
-        return (self._ask(read_provider, provider, "allocations") or ABSENT).allocations
 
     def states(self, providers: Iterable[ListedProvider]) -> list[AuditedState | None]:
         """Return the state of each provider in order; None if it is gone."""

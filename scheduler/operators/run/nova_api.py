@@ -1,7 +1,7 @@
 """What a run asks: nova's API by openstacksdk, and Placement by the scheduler's own client."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +10,10 @@ from oslo_config import cfg
 from scheduler.decisions.document import seconds_of
 from scheduler.errors import BerthError
 from scheduler.logs import brief
-from scheduler.operators.audit.readers import PlacementReader
 from scheduler.operators.plan.movable import COLD, EVACUATE
 from scheduler.placement.allocations import AllocationReader
 from scheduler.placement.client import PlacementClient
+from scheduler.placement.providers import ABSENT, read_provider
 
 #: The first version with a target host for cold migrations. From 2.95 on nova would stop evacuated instances.
 MICROVERSION = "2.56"
@@ -241,15 +241,11 @@ def _last_line(traceback: str | None) -> str:
 
 
 class PlacementView:
-    """Placement by a client. Each call raises PlacementSilent."""
+    """Placement by a client. Each call raises PlacementError."""
 
-    def __init__(self, client: PlacementClient) -> None:
-        self._client = client
-        self._allocations = AllocationReader(client)
-
-    @classmethod
-    def from_conf(cls, conf: cfg.ConfigOpts) -> "PlacementView":
-        return cls(PlacementClient.from_conf(conf))
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._client = PlacementClient.from_conf(conf)
+        self._allocations = AllocationReader(self._client)
 
     def providers_of(self, instance: str) -> set[str]:
         """Return the providers that have allocations of an instance."""
@@ -257,5 +253,5 @@ class PlacementView:
 
     def consumers_of(self, nodes: Iterable[str]) -> set[str]:
         """Return the consumers that hold something of some providers."""
-        with closing(PlacementReader(self._client, 1)) as reader:
-            return {consumer for node in nodes for consumer in reader.consumers(node)}
+        states = (read_provider(self._client, node, "allocations") for node in nodes)
+        return {consumer for state in states for consumer in (state or ABSENT).allocations}

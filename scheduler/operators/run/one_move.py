@@ -20,7 +20,7 @@ from scheduler.operators.run.nova_api import (
     Unanswered,
 )
 from scheduler.operators.run.plans import RunStep
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementError
 
 Result = TypeVar("Result")
 
@@ -85,7 +85,7 @@ class Reader:
         while True:
             try:
                 return call(*arguments)
-            except (Unanswered, PlacementSilent) as error:
+            except (Unanswered, PlacementError) as error:
                 if self._timing.clock() >= until:
                     waited = f"for {self._limits.silence:g} s"
                     raise Surprise(f"Nova or Placement is unavailable {waited}: {error}") from error

@@ -166,7 +166,7 @@ class RunnablePlan(PlanCommand):
             try:
                 runner = Runner(
                     nova,
-                    PlacementView.from_conf(self.conf),
+                    PlacementView(self.conf),
                     plan,
                     journal,
                     limits=_limits(args),

@@ -51,15 +51,6 @@ def test_a_generation_that_changed_between_allocations_and_usages_is_told(reader
 
 def test_a_provider_that_is_gone_is_no_error(reader):
     assert reader(lambda path: Reply(404)).states([PROVIDER]) == [None]
-    assert not reader(lambda path: Reply(404)).consumers("p")
-
-
-def test_consumers_of_a_provider_take_one_request():
-    body = b'{"resource_provider_generation": 1, "allocations": {"c": {"resources": {"VCPU": 1}}}}'
-    client = Client(lambda path: Reply(200, body))
-    one = PlacementReader(client, 1)
-    assert (list(one.consumers("p")), client.paths) == (["c"], ["/resource_providers/p/allocations"])
-    one.close()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """nova's API by openstacksdk, against answers of a server."""
 
 import json
+from types import SimpleNamespace
 
 import keystoneauth1.exceptions as of_session
 import openstack
@@ -17,6 +18,7 @@ from scheduler.operators.run.nova_api import (
     Refused,
     Unanswered,
 )
+from scheduler.placement.reply import Reply
 
 #: Of the library about itself.
 pytestmark = [
@@ -200,3 +202,12 @@ def test_without_a_cloud_the_error_names_what_to_set(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(NotAllowed):
         nova_api.connect("no-such-cloud")
+
+
+def test_consumers_of_providers_take_one_request_each(monkeypatch):
+    body = b'{"resource_provider_generation": 1, "allocations": {"c": {"resources": {"VCPU": 1}}}}'
+    replies = {"/resource_providers/p/allocations": Reply(200, body)}
+    client = SimpleNamespace(get=lambda path, _version, _context: replies.pop(path, Reply(404)))
+    monkeypatch.setattr(nova_api.PlacementClient, "from_conf", lambda _conf: client)
+    assert nova_api.PlacementView(None).consumers_of(["p", "gone"]) == {"c"}
+    assert replies == {}

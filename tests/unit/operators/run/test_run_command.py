@@ -68,7 +68,7 @@ def cloud(monkeypatch, tmp_path):
 
     nova.begin = with_nodes
     monkeypatch.setattr(nova_api, "connect", lambda _name: nova)
-    monkeypatch.setattr(run_command.PlacementView, "from_conf", lambda _conf: nova)
+    monkeypatch.setattr(run_command, "PlacementView", lambda _conf: nova)
     monkeypatch.setattr(run_command.RunnablePlan, "timing", nova.timing)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return made
