@@ -100,7 +100,7 @@ def check(
     allocation that belongs to no instance. The ``unknown`` consumers may hold anything or nothing.
 
     Raises:
-        PlacementSilent: Placement does not answer.
+        PlacementError: Placement does not answer.
     """
     session = Session(auth=token_endpoint.Token(url, "admin"))
     adapter = Adapter(session, service_type="placement", raise_exc=False)

@@ -154,7 +154,7 @@ class Audit:
 
         Raises:
             NovaUnreadable: A database cannot be read.
-            PlacementSilent: Placement cannot be read.
+            PlacementError: Placement cannot be read.
         """
         self._nova.load_cells()
         self._topology.providers = self._placement.providers()

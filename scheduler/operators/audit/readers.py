@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -41,10 +41,7 @@ from scheduler.operators.audit.values import (
 )
 from scheduler.placement.allocations import AllocationReader, ConsumerAllocations
 from scheduler.placement.client import PlacementClient
-from scheduler.placement.errors import PlacementUnreachable, QuestionRefused
 from scheduler.placement.providers import ListedProvider, list_path, read_list, read_provider
-
-Answer = TypeVar("Answer")
 
 #: Rows read by one statement.
 PAGE = 2000
@@ -294,7 +291,7 @@ SHARING = "MISC_SHARES_VIA_AGGREGATE"
 class PlacementReader:
     """Reads Placement with some requests at once. Every wait is bounded by the client.
 
-    All methods raise PlacementSilent if there is no usable answer.
+    All methods raise PlacementError if there is no usable answer.
     """
 
     def __init__(self, client: PlacementClient, at_once: int) -> None:
@@ -308,17 +305,17 @@ class PlacementReader:
 
     def providers(self) -> dict[str, ListedProvider]:
         """Return all providers by UUID."""
-        return {one.uuid: one for one in self._ask(read_list, list_path())}
+        return {one.uuid: one for one in read_list(self._client, list_path())}
 
     def sharing(self) -> frozenset[str]:
         """Return the roots of the trees that share resources with other hosts."""
-        sharing = self._ask(read_list, list_path(required=[SHARING]))
+        sharing = read_list(self._client, list_path(required=[SHARING]))
         return frozenset(one.root_provider_uuid for one in sharing)
 
     def provider(self, provider: str) -> ListedProvider | None:
         """Return a provider, None if it does not exist."""
         path = f"/resource_providers?uuid={quote(provider, safe='')}"
-        return next(iter(self._ask(read_list, path)), None)
+        return next(iter(read_list(self._client, path)), None)
 
     def states(self, providers: Iterable[ListedProvider]) -> list[AuditedState | None]:
         """Return the state of each provider in order; None if it is gone."""
@@ -330,21 +327,14 @@ class PlacementReader:
 
     def _state(self, provider: ListedProvider) -> AuditedState | None:
         # Allocations come before usages: one that is added between them raises the generation.
-        held, used, has = (
-            self._ask(read_provider, provider.uuid, what) for what in ("allocations", "usages", "inventories")
-        )
-        if held is None or used is None or has is None:
+        held = read_provider(self._client, provider.uuid, "allocations")
+        has = read_provider(self._client, provider.uuid, "usages", "inventories")
+        if held is None or has is None:
             return None
         return AuditedState(
             provider,
             {name: one.capacity for name, one in has.inventories.items()},
-            used.used,
+            has.used,
             {uuid: one.resources for uuid, one in held.allocations.items()},
-            consistent=held.generation == used.generation,
+            consistent=held.generation == has.generation,
         )
-
-    def _ask(self, read: Callable[..., Answer], *arguments: str) -> Answer:
-        try:
-            return read(self._client, *arguments)
-        except QuestionRefused as error:
-            raise PlacementUnreachable(str(error)) from error

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.operators.audit.readers import PlacementReader
-from scheduler.placement.errors import PlacementSilent
+from scheduler.placement.errors import PlacementError
 from scheduler.placement.providers import ListedProvider
 from scheduler.placement.reply import Reply
 
@@ -43,7 +43,7 @@ def test_the_capacity_is_an_integer_as_placement_counts_it(reader):
 
 def test_a_generation_that_changed_between_allocations_and_usages_is_told(reader):
     def answer(path):
-        return Reply(200, EMPTY.body.replace(b"1", b"2")) if path.endswith("usages") else EMPTY
+        return EMPTY if path.endswith("allocations") else Reply(200, EMPTY.body.replace(b"1", b"2"))
 
     (state,) = reader(answer).states([PROVIDER])
     assert not state.consistent
@@ -59,10 +59,10 @@ def test_a_provider_that_is_gone_is_no_error(reader):
     ids=["html", "other form", "503"],
 )
 def test_an_answer_that_is_not_understood_is_an_error(reader, reply):
-    with pytest.raises(PlacementSilent):
+    with pytest.raises(PlacementError):
         reader(lambda path: reply).states([PROVIDER])
 
 
 def test_the_list_of_providers_must_be_understood(reader):
-    with pytest.raises(PlacementSilent):
+    with pytest.raises(PlacementError):
         reader(lambda path: Reply(200, b"{}")).providers()
