@@ -6,7 +6,6 @@ Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 import time
 
@@ -81,8 +80,9 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Audited:
     placement = PlacementReader(client, args.at_once)
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
-        settings = Settings(timedelta(seconds=args.grace), args.recheck_after, limit=args.limit)
-        return Audit(placement, nova, settings).run()
+        grace = timedelta(seconds=args.grace)
+        found = Audit(placement, nova, grace=grace, recheck_after=args.recheck_after, limit=args.limit)
+        return found.run()
     finally:
         placement.close()
         engines.dispose()
@@ -107,42 +107,33 @@ COUNTED = ("resource providers", "consumers", "instances", "provider trees")
 PROGRESS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How an audit is done.
-
-    Attributes:
-        grace: age below which a record in nova's databases is regarded as in flight.
-        recheck_after: seconds between the first and the second read of a suspect.
-        page: providers that are read at once.
-        limit: findings that are reported; more are counted.
-    """
-
-    grace: timedelta = timedelta(hours=1)
-    recheck_after: float = 10.0
-    page: int = 100
-    limit: int = 10_000
-
-
 class Audit:
-    """One audit.
-
-    Args:
-        now: the time in naive UTC.
-    """
+    """One audit."""
 
     def __init__(
         self,
         placement: PlacementReader,
         nova: NovaReader,
-        settings: Settings,
         *,
+        grace: timedelta = timedelta(hours=1),
+        recheck_after: float = 10.0,
+        page: int = 100,
+        limit: int = 10_000,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], datetime] = utcnow,
     ) -> None:
+        """Read nothing yet.
+
+        Args:
+            grace: Age below which a record in nova's databases is regarded as in flight.
+            recheck_after: Seconds between the first and the second read of a suspect.
+            page: Providers that are read at once.
+            limit: Findings that are reported; more are counted.
+            now: The time in naive UTC.
+        """
         self._placement = placement
         self._nova = nova
-        self._settings = settings
+        self._grace, self._recheck_after, self._page, self._limit = grace, recheck_after, page, limit
         self._sleep = sleep
         self._now = now
         self._topology = Topology()
@@ -167,7 +158,7 @@ class Audit:
         doubtful, providers = self._read_trees(homes)
         hosts = {node.host for node in self._topology.nodes.values() if not node.has_service}
         if doubtful or providers or hosts:
-            self._sleep(self._settings.recheck_after)
+            self._sleep(self._recheck_after)
         for consumers in chunks(doubtful, CONSUMERS):
             self._look_at(consumers)
         self._recheck_providers(providers)
@@ -196,7 +187,7 @@ class Audit:
         sharing, kinds = self._topology.sharing, dict[str, frozenset[Kind]]()
         at_home, elsewhere, seen = set[str](), dict[str, None](), set[str]()
         providers = sorted(self._topology.providers.values(), key=lambda one: one.root_provider_uuid)
-        for number, page in enumerate(chunks(providers, self._settings.page), 1):
+        for number, page in enumerate(chunks(providers, self._page), 1):
             for provider, state in zip(page, self._placement.states(page), strict=True):
                 if state is None:
                     continue  # it was removed during the audit: nobody holds anything there
@@ -211,7 +202,7 @@ class Audit:
                     elif provider.root_provider_uuid not in sharing or consumer not in homes:
                         elsewhere[consumer] = None
             if number % PROGRESS == 0:
-                LOG.info("Read %d of %d resource providers", number * self._settings.page, len(providers))
+                LOG.info("Read %d of %d resource providers", number * self._page, len(providers))
         self._counts["consumers"] = len(seen)
         self._counts["provider trees"] = len(
             self._topology.nodes.keys() | {one.root_provider_uuid for one in providers}
@@ -226,7 +217,7 @@ class Audit:
         self._learn_providers(holdings)
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
-        check = ConsumerCheck(self._topology, self._now(), self._settings.grace)
+        check = ConsumerCheck(self._topology, self._now(), self._grace)
         for uuid, holding in zip(consumers, holdings, strict=True):
             amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
             self._settle(check.consumer(amounts, found[uuid]))
@@ -253,7 +244,7 @@ class Audit:
 
     def _settle(self, verdict: AuditFinding | None) -> None:
         if verdict:
-            if len(self._report.findings) < self._settings.limit:
+            if len(self._report.findings) < self._limit:
                 self._report.findings.append(verdict)
             else:
                 self._report.left_out += 1

@@ -10,7 +10,7 @@ import pytest
 from scheduler.nova_db import schema
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.operators.audit.command import Audit, Settings
+from scheduler.operators.audit.command import Audit
 from scheduler.operators.audit.readers import NovaReader, NovaUnreadable, PlacementReader
 from scheduler.operators.audit.values import Kind
 from scheduler.placement.allocation_writer import AllocationWriter
@@ -32,7 +32,7 @@ def audit(cloud, client):
         readers.append(placement)
         conf = cloud.nova.conf
         nova = NovaReader(cloud.nova.engines, CellCalls(lambda: 30.0), conf.database.connection)
-        return Audit(placement, nova, Settings(**settings), sleep=lambda _: meanwhile()).run()
+        return Audit(placement, nova, **settings, sleep=lambda _: meanwhile()).run()
 
     yield run
     for reader in readers:

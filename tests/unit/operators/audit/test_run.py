@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.operators.audit.command import Audit, Settings
+from scheduler.operators.audit.command import Audit
 from scheduler.operators.audit.readers import SHARING, PlacementReader
 from scheduler.operators.audit.values import (
     ConsumerRecords,
@@ -80,7 +80,7 @@ class Rig:
     def run(self, **settings):
         with closing(PlacementReader(self.placement, 1)) as reader:
             read, reader.states = reader.states, lambda providers: read(self._noted(providers))
-            return Audit(reader, self.nova, Settings(**settings), sleep=self._sleep, now=lambda: NOW).run()
+            return Audit(reader, self.nova, **settings, sleep=self._sleep, now=lambda: NOW).run()
 
     def _noted(self, providers):
         self.largest = max(self.largest, len(providers))
