@@ -202,6 +202,8 @@ class RunJournal:
         self.path = path
         self._wall_clock = wall_clock
         try:
+            if path.exists() and not path.is_file():
+                raise JournalUnusable(f"{path} is no regular file")
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._lock = os.open(f"{path}.lock", flags, 0o600)
@@ -224,8 +226,6 @@ class RunJournal:
         os.pwrite(self._lock, this_process().encode(), 0)
 
     def _read(self) -> None:
-        if self.path.exists() and not self.path.is_file():
-            raise JournalUnusable(f"{self.path} is no regular file")
         try:
             self._saved = self.path.read_text() if self.path.exists() else ""
         except OSError as error:

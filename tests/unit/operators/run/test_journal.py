@@ -137,6 +137,7 @@ def test_what_is_no_file_is_a_clear_error(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(JournalUnusable, match="is no regular file"):
         RunJournal(tmp_path / "fifo")
+    assert [each.name for each in tmp_path.iterdir()] == ["fifo"]
 
 
 def test_a_file_that_cannot_be_made_is_a_clear_error(tmp_path):
