@@ -33,7 +33,6 @@ from scheduler.claims.checks import Check
 from scheduler.claims.doubts import NOTHING_KEPT, ComeTo, Doubts, Kept, NodesOfHosts
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import (
-    COMPUTE,
     NOTHING,
     AllocationReader,
     ConsumerAllocations,
@@ -322,15 +321,11 @@ def _read_source(uuid: str, of: Pass, reader: AllocationReader) -> tuple[Consume
     Raises:
         PlacementSilent: It is not known.
     """
-    leaves, context = of.kept.providers, of.context
-    held = reader.read(uuid, context) if leaves else NOTHING
-    beside = held.allocations.keys() - leaves
-    of_others = any(provider in of.nodes for provider in beside)
-    if not of_others:
-        beside = {one for one in beside if reader.root_of(one, context) not in leaves}
-        # These share something with hosts, or are hosts of another partition.
-        of_others = any(COMPUTE & held.allocations[provider]["resources"].keys() for provider in beside)
-    return held, not of_others and not (beside and len(beside) == len(held.allocations))
+    leaves = of.kept.providers
+    held = reader.read(uuid, of.context) if leaves else NOTHING
+    if not held.allocations:
+        return held, True
+    return held, reader.kept(held.allocations, leaves, of.context) == held.allocations
 
 
 def _write_of(

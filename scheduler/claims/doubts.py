@@ -26,7 +26,7 @@ from oslo_log import log
 from scheduler.bounds.background import BackgroundLoop, MakeLoop
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.allocations import COMPUTE, ConsumerAllocations, Owner
+from scheduler.placement.allocations import ConsumerAllocations, Owner
 from scheduler.placement.answer import Resources
 from scheduler.placement.errors import PlacementSilent
 from scheduler.placement.outcomes import UNAVAILABLE, Outcome
@@ -281,8 +281,10 @@ class Doubts:
         if not held.allocations:
             # Overlapping first writes hide what they gave it. An empty write takes that away.
             return Write({}, doubt.owner) if doubt.owner else True
-        deleted = state is InstanceState.DELETED
-        left = {} if deleted else self._left(held.allocations, doubt.kept)
+        # Their cell may not have been read when the doubt was made; it has been, as the state is known.
+        nodes = doubt.kept.providers.union(self._nodes_of_hosts(doubt.kept.hosts) if doubt.kept.hosts else ())
+        keeps_none = state is InstanceState.DELETED or not nodes
+        left = {} if keeps_none else self._writer.reader.kept(held.allocations, nodes)
         return True if left == held.allocations else Write(left, held.owner, held.generation)
 
     def _leave_to_audit(self, doubt: Doubt, held: ConsumerAllocations) -> bool:
@@ -298,24 +300,6 @@ class Doubts:
                 doubt.consumer,
             )
         return True
-
-    def _left(self, held: Resources, kept: Kept) -> Resources:
-        """Return what an instance keeps: what it holds on the hosts it leaves, and what those share.
-
-        Raises:
-            PlacementSilent: The root of a provider is not known.
-        """
-        # Their cell may not have been read when the doubt was made; it has been, as the state is known.
-        providers = kept.providers.union(self._nodes_of_hosts(kept.hosts) if kept.hosts else ())
-        if not providers:
-            return {}
-        roots = {provider: self._writer.reader.root_of(provider) for provider in held}
-        nodes = {roots[each] for each, doubt in held.items() if COMPUTE & doubt["resources"].keys()}
-        return {
-            each: doubt
-            for each, doubt in held.items()
-            if each in providers or roots[each] in providers or roots[each] not in nodes
-        }
 
     def _release(self, releases: Mapping[str, Write]) -> set[str]:
         if not releases:

@@ -23,6 +23,7 @@ another one is carried out, but for hiding what that one wrote (4.5); so the cal
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 import math
 from typing import Any
 
@@ -269,32 +270,20 @@ class _Exchange:
     # -- after a lost try ------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Read one consumer until it has changed, as the others of a POST have then. Then read all."""
-        first = next(iter(self._unclear))
-        seen = self._read_until_changed(first)
-        for unit in self._unclear if seen else ():
-            try:
-                self._has_ended(unit, seen if seen.keys() == unit.writes.keys() else self._read(unit))
-            except PlacementSilent:
-                unit.delay = self._policy.outage_delay
-        for unit, cause in self._unclear.items():
-            if unit.written is None:
-                unit.note(ClaimState.RESENDING, f"no clear response ({cause}) and no effect")
-
-    def _read_until_changed(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
-        """Return what the first consumer of a unit holds once it has changed; nothing if it has not."""
+        """Read what consumers of lost tries hold, until the outcome of each shows, or for long enough."""
+        left = list(self._unclear)
         for number, delay in enumerate(self._read_delays):
             if number and (self._refusal() or self._timing.monotonic() + delay > self._until):
                 self._until = -math.inf
                 break
             self._timing.pause(delay)
-            try:
-                held = self._reader.read(unit.first, self._context)
-            except PlacementSilent:
-                continue
-            if not unit.writes[unit.first].finds(held):
-                return {unit.first: held}
-        return {}
+            with suppress(PlacementSilent):
+                held = self._reader.read_many([uuid for unit in left for uuid in unit.writes], self._context)
+                left = [unit for unit in left if not self._has_ended(unit, held)]
+            if not left:
+                return
+        for unit in left:
+            unit.note(ClaimState.RESENDING, f"no clear response ({self._unclear[unit]}) and no effect")
 
     def _has_ended(self, unit: Unit, held: Mapping[str, ConsumerAllocations]) -> bool:
         """End a unit if the allocations of its consumers show its outcome; return whether they do."""

@@ -1,6 +1,6 @@
 """What consumers hold in Placement (spec: placement-and-workflow 4.1-4.3)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -84,6 +84,18 @@ class AllocationReader:
         if reply.status not in {200, 404}:
             raise PlacementUnreachable(f"Placement answers {reply.status} to a request for a provider")
         return reply.data.get("root_provider_uuid")
+
+    def kept(self, held: Resources, nodes: Collection[str], context: Any = None) -> Resources:
+        """Return what an instance keeps that leaves compute nodes: what it holds of them, or shared.
+
+        Raises:
+            PlacementSilent: The root of a provider is not known.
+        """
+        roots = {each: each if each in nodes else self.root_of(each, context) for each in held}
+        used = {roots[each] for each, entry in held.items() if COMPUTE & entry["resources"].keys()}
+        return {
+            each: entry for each, entry in held.items() if roots[each] in nodes or roots[each] not in used
+        }
 
 
 def path_of(uuid: str) -> str:
