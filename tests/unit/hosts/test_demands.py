@@ -63,15 +63,6 @@ def test_devices_and_cells_of_pending_placements_are_taken(pending):
     assert view(table, pending).host(0).pci_stats.pools[0]["count"] == 3
 
 
-def test_they_are_free_again_when_the_placement_ends(pending):
-    table = two()
-    pending.add("i1", table, 0, ONE, demand=GPU)
-    pending.add("i1", table, 1, ONE, demand=GPU)
-    assert free(view(table, pending)) == [4, 0]
-    pending.remove(["i1"])
-    assert free(view(table, pending)) == [4, 1]
-
-
 def test_what_the_compute_reports_replaces_what_was_laid_over_it(pending):
     pending.add("i1", two(), 0, ONE, demand=GPU)
     assert free(view(two(2, 1), pending)) == [1, 1]

@@ -47,13 +47,6 @@ def test_a_placement_lies_over_its_row_until_it_is_removed(pending):
     assert pending.node_of("i1") is None
 
 
-def test_an_instance_has_one_placement(pending):
-    table = table_of(three())
-    pending.add("i1", table, 0, ONE)
-    pending.add("i1", table, 2, ONE)
-    assert (on(pending, table, 0), on(pending, table, 2)) == (NOTHING.tolist(), ONE.tolist())
-
-
 def test_tables_with_other_rows_show_the_same(pending):
     hosts = three()
     old, new = table_of(hosts), table_of([make_host("h0"), *hosts[1:]])

@@ -72,22 +72,28 @@ def test_a_replaced_value_shows_in_later_views():
     assert view.host(1).pci_stats.known == "fewer"
 
 
-def test_counting_instances():
-    source_hosts = [make_host("h1").holding("i1", "i2"), make_host("h2").holding("i3")]
-    view = make_view(source_hosts)
-    view.load(Needs(frozenset({"i1", "i2", "i3", "i9"})))
-    assert list(view.count_instances(["i1", "i2", "i3", "i9"])) == [2, 1]
-    assert list(view.at([1]).count_instances(["i1", "i3"])) == [1]
-    assert list(view.count_instances([])) == [0, 0]
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (Needs(), Needs(), Needs()),
+        (Needs(frozenset("a")), Needs(frozenset("b")), Needs(frozenset("ab"))),
+        (Needs(image_properties=True), Needs(frozenset("a")), Needs(frozenset("a"), image_properties=True)),
+    ],
+    ids=["nothing", "instances of both", "instances and images"],
+)
+def test_needs_of_several_rules_are_joined(first, second, both):
+    assert first | second == second | first == both
 
 
-def test_each_instance_is_looked_up_once():
-    hosts = [make_host("h1").holding("i1")]
+def test_loaded_instances_are_looked_up_once_and_counted():
+    hosts = [make_host("h1").holding("i1", "i2"), make_host("h2").holding("i3")]
     source = Instances(hosts)
     view = make_view(hosts, instances=source)
     for _ in range(2):
-        view.load(Needs(frozenset({"i1", "i2"})))
-        view.count_instances(["i1", "i2"])
+        view.load(Needs(frozenset({"i1", "i2", "i3", "i9"})))
+        assert list(view.count_instances(["i1", "i2", "i3", "i9"])) == [2, 1]
+        assert list(view.at([1]).count_instances(["i1", "i3"])) == [1]
+        assert list(view.count_instances([])) == [0, 0]
     assert source.asked == 1
 
 
@@ -95,6 +101,7 @@ def test_what_was_not_loaded_is_not_looked_up():
     hosts = [make_host("h1").holding("i1")]
     source = Instances(hosts)
     view = make_view(hosts, instances=source)
+    view.load(Needs())
     with pytest.raises(LookupError):
         view.count_instances(["i1"])
     with pytest.raises(LookupError):
@@ -152,16 +159,15 @@ def test_limits_of_many_hosts():
 
 
 def test_image_properties_are_read_once_a_host():
-    hosts = [make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2")]
+    hosts = [make_host("h1").holding("i1", os_distro="linux"), make_host("h2").holding("i2"), make_host("h3")]
     source = Instances(hosts)
     view = make_view(hosts, instances=source)
     part = view.at([0])
     part.load(Needs(image_properties=True))
     assert [list(found) for found in part.image_properties()] == [[{"os_distro": "linux"}]]
-    view.load(Needs(image_properties=True))
-    assert view.image_properties() == [[{"os_distro": "linux"}], [{}]]
-    view.load(Needs(image_properties=True))
-    view.image_properties()
+    for _ in range(2):
+        view.load(Needs(image_properties=True))
+        assert [list(found) for found in view.image_properties()] == [[{"os_distro": "linux"}], [{}], []]
     assert source.asked == 2
 
 

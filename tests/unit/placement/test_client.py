@@ -480,16 +480,6 @@ def test_a_placement_that_answers_checks_but_no_search_is_given_longer_for_searc
     assert http.last_request.timeout[1] == 60.0
 
 
-def test_a_timeout_leaves_nothing_out_while_placement_answers_checks(session, http):
-    client = make(session)
-    http.get(f"{URL}/allocation_candidates", exc=SLOW)
-    http.get(f"{URL}/resource_providers", json=NO_PROVIDERS)
-    for _ in range(3 * TIMEOUTS_IN_A_ROW):
-        with pytest.raises(PlacementUnanswered):
-            client.get("/allocation_candidates", "1.36", search=True)
-        assert not client.check()
-
-
 def test_a_placement_that_requests_use_is_not_checked(session, http):
     clock = Clock()
     client = make(session, clock)

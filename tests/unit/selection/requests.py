@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 import functools
-from types import SimpleNamespace
 
 from scheduler import objects
 from scheduler.claims.claims import Claims, Pass, owner_of
@@ -131,8 +130,3 @@ def destination(**fields):
 
 def group(**fields):
     return objects.InstanceGroup(**fields)
-
-
-def filter_named(name, **members):
-    """A filter object of a made-up class."""
-    return SimpleNamespace(name=name, **members)

@@ -139,17 +139,6 @@ def test_forced_hosts_are_not_filtered_but_weighed():
     assert names(ranking) == ["h2", "h1"]
 
 
-def test_after_a_choice_the_host_is_judged_anew():
-    ranking = by_ram([3000, 2500, 900], [EnoughRam])
-    assert names(ranking) == ["h1", "h2"]
-    ranking.hosts.consume(0, free_ram_mb=-1000)
-    ranking.refresh(1, 0)
-    assert names(ranking) == ["h2", "h1"]
-    ranking.hosts.consume(0, free_ram_mb=-1500)
-    ranking.refresh(2, 0)
-    assert names(ranking) == ["h2"]
-
-
 def topology(pagesize, *host_cells):
     cells = [
         objects.InstanceNUMACell(id=number, cpuset={0}, pcpuset=set(), memory=512, pagesize=pagesize)
