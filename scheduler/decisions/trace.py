@@ -26,8 +26,7 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.hosts.view import HostView
 from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
-from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.candidates import Candidates
+from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed

@@ -13,13 +13,11 @@ import msgspec
 from oslo_log import log
 
 from scheduler.logs import RateLimitedLogger
-from scheduler.placement.answer import AllocationCandidate, Candidates, merge, parse, unanswered
+from scheduler.placement.answer import Candidates, merge, parse, unanswered
 from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementSilent
 from scheduler.request.query import MICROVERSION, Query
-
-__all__ = ["AllocationCandidate", "CandidateSource", "Candidates", "FetchCandidates"]
 
 LOG = log.getLogger(f"nova.{__name__}")
 

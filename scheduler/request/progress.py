@@ -8,18 +8,6 @@ from scheduler import objects
 from scheduler.numa.guest import GuestTopology
 
 
-class _Written:
-    """What the RequestSpec says already; compared by identity."""
-
-    __slots__ = ("group_hosts", "group_members", "guest", "provider_uuids")
-
-    def __init__(self, progress: "Progress") -> None:
-        self.guest = progress.guest
-        self.provider_uuids = progress.provider_uuids
-        self.group_members = progress.group_members
-        self.group_hosts = progress.group_hosts
-
-
 @dataclass(slots=True)
 class Progress:
     """What changes while the hosts of a request are chosen, instance after instance.
@@ -38,28 +26,32 @@ class Progress:
     provider_uuids: Mapping[str, Sequence[str]] | None = None
     group_members: tuple[str, ...] = ()
     group_hosts: tuple[str, ...] = ()
-    _written: _Written = field(init=False, repr=False, compare=False)
+    _written: tuple[Any, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        self._written = _Written(self)
+        self._written = self._state()
+
+    def _state(self) -> tuple[Any, ...]:
+        """Return what the RequestSpec says once it is written; compared by identity."""
+        return self.guest, self.provider_uuids, self.group_members, self.group_hosts
 
     def write_to(self, spec: Any) -> None:
         """Set the fields of the RequestSpec that differ from what is known here.
 
         nova changes the request itself while it chooses hosts; operators' classes read it there.
         """
-        written, providers = self._written, self.provider_uuids
+        guest, provider_uuids, members, hosts = self._written
         spec.instance_uuid = self.instance_uuid
-        if self.guest is not written.guest:
+        if self.guest is not guest:
             spec.numa_topology = self.guest and wire_topology(self.guest, spec.numa_topology)
-        if providers is not None and providers is not written.provider_uuids:
+        if self.provider_uuids is not None and self.provider_uuids is not provider_uuids:
             for group in spec.requested_resources:
-                group.provider_uuids = list(providers[group.requester_id])
-        if self.group_members is not written.group_members:
+                group.provider_uuids = list(self.provider_uuids[group.requester_id])
+        if self.group_members is not members:
             spec.instance_group.members = list(self.group_members)
-        if self.group_hosts is not written.group_hosts:
+        if self.group_hosts is not hosts:
             spec.instance_group.hosts = list(self.group_hosts)
-        self._written = _Written(self)
+        self._written = self._state()
 
 
 def wire_topology(guest: GuestTopology, before: objects.InstanceNUMATopology) -> objects.InstanceNUMATopology:

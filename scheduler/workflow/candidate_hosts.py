@@ -15,7 +15,8 @@ from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.inventory import HostInventory
-from scheduler.placement.candidates import Candidates, CandidateSource
+from scheduler.placement.answer import Candidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError, unavailable
 from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork

@@ -27,7 +27,7 @@ from scheduler.claims.session import Session
 from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.hosts.view import HostView
-from scheduler.placement.candidates import Candidates
+from scheduler.placement.answer import Candidates
 from scheduler.request.decision_line import amounts_of
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest

@@ -17,7 +17,7 @@ from scheduler.hosts.free_amounts import FreeAmounts
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import HostInventory
-from scheduler.placement.candidates import Candidates
+from scheduler.placement.answer import Candidates
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.providers import ABSENT, read_provider, read_usage

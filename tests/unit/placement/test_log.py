@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from scheduler.placement.candidates import Candidates, CandidateSource, FetchCandidates
+from scheduler.placement.answer import Candidates
+from scheduler.placement.candidates import CandidateSource, FetchCandidates
 from scheduler.placement.client import Reply
 from scheduler.request.query import Query
 
