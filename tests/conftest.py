@@ -3,7 +3,6 @@
 import os
 import threading
 
-from futurist import _thread as futurist_threads
 from oslo_service import backend
 import pytest
 
@@ -18,9 +17,6 @@ os.environ.setdefault("EVENTLET_NO_GREENDNS", "yes")
 # oslo.messaging takes oslo.service's default, eventlet, unless somebody chose before it was imported; and that
 # may be another conftest, before pytest_configure is called
 backend.init_backend(backend.BackendType.THREADING)
-
-# Whoever ends a server of oslo.messaging waits as long for each of its idle threads; by default a second
-futurist_threads.ThreadWorker.MAX_IDLE_FOR = 0.02
 
 #: Files, or beginnings of their names, that share what takes long to start: one process runs all of a group.
 GROUPS = {
@@ -51,6 +47,10 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    from futurist import _thread
+
+    # Whoever ends a server of oslo.messaging waits as long for each of its idle threads; by default a second
+    _thread.ThreadWorker.MAX_IDLE_FOR = 0.02
     campaigns.load_profile(in_campaign=config.getoption("--campaign-seed") is not None)
 
 
