@@ -18,7 +18,7 @@ import importlib
 from pathlib import Path
 
 from tools.bench import report
-from tools.bench.timing import RUNS, Measurement
+from tools.bench.report import RUNS, Measurement
 
 # Modules beside this one; each has ``run(number of hosts, runs)``.
 BENCHMARKS = ("stages", "rules", "multicreate")

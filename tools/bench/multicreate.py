@@ -14,7 +14,7 @@ from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from tools.bench import hosts as synthetic
 from tools.bench import requests
-from tools.bench.timing import Measurement, best
+from tools.bench.report import Measurement, best
 
 INSTANCES = 100
 GRANTED = Written(Outcome.DONE)

@@ -14,7 +14,7 @@ from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import prepare_weighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
-from tools.bench.timing import Measurement, best
+from tools.bench.report import Measurement, best
 
 PLAIN_BOOT = "a plain boot request"
 DEMANDING = "a request with work for every rule"

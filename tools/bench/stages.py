@@ -29,7 +29,7 @@ from scheduler.weights.scores import prepare_weighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.multicreate import Granting
-from tools.bench.timing import Measurement, best
+from tools.bench.report import Measurement, best
 from tools.rig import loopback
 
 IN_ONE_GO = "decoded request to selections, in one go"

@@ -9,5 +9,5 @@ deployment, contents   from nothing to a cloud with zones, flavors, an image and
 schedulers             which scheduler serves, and how one replaces the other
 api, users             operations on servers, each to its end; several users of the API at the same time
 plans                  the table of situations, what is done with the plan of each, and what must hold then
-tempest, tempest_results, migrate, burst, outage, shadow, short    one scenario each
+tempest, migrate, burst, outage, shadow, short    one scenario each
 """

@@ -1,7 +1,7 @@
 """The benchmarks run, on few hosts; how long anything takes is not looked at."""
 
 from tools.bench import multicreate, report, rules, stages
-from tools.bench.timing import Measurement, best
+from tools.bench.report import Measurement, best
 
 
 def test_stages():

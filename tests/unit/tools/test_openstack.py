@@ -12,7 +12,7 @@ from openstack.compute.v2 import server
 import psutil
 import pytest
 
-from tools.openstack import api, burst, outage, plans, software, tempest, tempest_results, users
+from tools.openstack import api, burst, outage, plans, software, tempest, users
 from tools.openstack.command import COMMANDS
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import Layout
@@ -164,11 +164,11 @@ NOVA = {"a": "success", "b": "fail", "c": "skip", "d": "success"}
     ],
 )
 def test_a_regression_is_a_test_that_passes_with_nova_scheduler_only(results, found):
-    assert tempest_results.regressions(results) == found
+    assert tempest.regressions(results) == found
 
 
 def test_differences_of_tests_are_listed_with_both_outcomes():
-    lines = tempest_results.compare({"nova": NOVA, "berth": {**NOVA, "a": "fail"}})
+    lines = tempest.compare({"nova": NOVA, "berth": {**NOVA, "a": "fail"}})
     assert lines == [
         "nova: 1 fail, 2 passed, 1 skip",
         "berth: 2 fail, 1 passed, 1 skip",
@@ -187,7 +187,7 @@ def test_each_set_of_tests_is_a_list_of_patterns(name):
 
 def test_a_pattern_that_no_test_matches_is_noticed():
     results = {"tempest.api.compute.test_boots.Boots.test_boot": "success"}
-    assert tempest_results.unmatched([r"test_boots\.", r"test_moves\."], results) == [r"test_moves\."]
+    assert tempest.unmatched([r"test_boots\.", r"test_moves\."], results) == [r"test_moves\."]
 
 
 CONDUCTOR = """\
