@@ -64,8 +64,11 @@ def mappings(hosts: HostView, index: int) -> list[Any]:
 
 
 def keep(hosts: HostView, group: Iterable[int], accepted: Sequence[int]) -> None:
-    """Leave each host of a group the accepted ones of its candidates, if any."""
-    for index in group:
+    """Leave each host of a group the accepted ones of its candidates.
+
+    A rejected host keeps all: an explanation asks the other filters about it, too.
+    """
+    for index in group if accepted else ():
         candidates = hosts.candidates(index)
         if len(accepted) < len(candidates):
             hosts.narrow(index, [candidates[number] for number in accepted])

@@ -258,6 +258,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{count:7}  {name}")
     for problem in total.problems:
         print(f"FALSE {problem}")
+    if options.save:
+        options.save.mkdir(parents=True, exist_ok=True)
     for number, text in enumerate(total.saved if options.save else ()):
         (options.save / f"{number}.json").write_text(text)
     return 1 if total.problems else 0

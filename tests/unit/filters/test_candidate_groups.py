@@ -12,7 +12,7 @@ from tests.unit.filters.asking import candidate, make_conf, make_request, verdic
 from tests.unit.numa.shapes import host as topology
 from tests.unit.numa.shapes import host_cell
 
-RULES = [PciPassthroughFilter(make_conf()), NUMATopologyFilter(make_conf())]
+RULES = PCI, NUMA = PciPassthroughFilter(make_conf()), NUMATopologyFilter(make_conf())
 TOPOLOGIES = [
     None,
     topology(host_cell(0)),
@@ -77,3 +77,13 @@ def test_as_each_alone(cloud, nics):
     for rule in RULES:
         alone = [outcome for host in cloud for outcome in judge(rule, [host], request)]
         assert judge(rule, cloud, request) == alone, rule.name
+
+
+def test_a_host_that_is_rejected_for_its_cells_is_judged_for_its_devices_too():
+    """An explanation says of each rule whether it rejects the host."""
+    pool = {"vendor_id": "8086", "product_id": "0", "numa_node": 0, "count": 1}
+    host = make_host("h").numa(topology(host_cell(0, cpus=1))).pci(from_flat([pool])).candidate(candidate())
+    nic = objects.InstancePCIRequest(count=1, spec=[{"vendor_id": "8086"}], alias_name="nic", request_id="a")
+    request = make_request(numa_topology=GUEST, pci_requests=objects.InstancePCIRequests(requests=[nic]))
+    view = make_view([host])
+    assert [verdicts(rule, view, request) for rule in (NUMA, PCI)] == [[False], [True]]
