@@ -175,14 +175,13 @@ def read_cells(connection: Connection, reference: str | None) -> tuple[Cell, ...
     query = sa.select(
         columns.id, columns.uuid, columns.name, columns.database_connection, columns.disabled
     ).order_by(columns.id)
-    return tuple(_cell(row, reference) for row in connection.execute(query))
-
-
-def _cell(row: sa.Row, reference: str | None) -> Cell:
-    url = row.database_connection
-    if url is not None:
-        url = expand_template(url, reference, row.name or row.uuid)
-    return Cell(row.id, row.uuid, row.name, url, not row.disabled)
+    cells = []
+    for row in connection.execute(query):
+        url = row.database_connection
+        if url is not None:
+            url = expand_template(url, reference, row.name or row.uuid)
+        cells.append(Cell(row.id, row.uuid, row.name, url, not row.disabled))
+    return tuple(cells)
 
 
 def expand_template(text: str, reference: str | None, where: str) -> str:

@@ -26,10 +26,6 @@ from scheduler.pci.consumption import ChosenCells, PciRefusal, consume_devices
 from scheduler.pci.offer import PciOffer
 
 
-def first_arrangement(guest_cells: int) -> list[int]:
-    return list(range(guest_cells))
-
-
 def next_arrangement(arrangement: list[int], pivot: int, host_cells: int) -> int | None:
     """Change an arrangement into the next one, in lexicographic order, that differs at ``pivot`` or before.
 
@@ -217,7 +213,7 @@ class Search:
 
     def _try_arrangements(self, max_steps: int | None) -> bool:
         """Try the arrangements of host cells in order; all of them if ``max_steps`` is None."""
-        arrangement, start = first_arrangement(len(self.states)), 0
+        arrangement, start = list(range(len(self.states))), 0
         while max_steps is None or (self.steps < max_steps and self._untried_sets()):
             self.steps += 1
             refused = self._try_arrangement(arrangement, start)

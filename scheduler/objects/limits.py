@@ -55,7 +55,9 @@ class SchedulerRetries(base.WireObject):
         """Return the retries in the legacy form; without a list of hosts all fields stay unset."""
         if "hosts" not in retry_dict:
             return cls()
-        return cls(num_attempts=retry_dict.get("num_attempts"), hosts=_nodes(context, retry_dict["hosts"]))
+        pairs = retry_dict["hosts"]
+        nodes = [ComputeNode(context, host=host, hypervisor_hostname=node) for host, node in pairs]
+        return cls(num_attempts=retry_dict.get("num_attempts"), hosts=ComputeNodeList(context, objects=nodes))
 
     def to_dict(self):
         """Return the legacy form: ``{"num_attempts": 1, "hosts": [["host", "node"]]}``."""
@@ -104,8 +106,3 @@ class Selection(ovo.ComparableVersionedObject, base.WireObject):
         if "numa_topology" in limits:
             limits["numa_topology"] = limits["numa_topology"].obj_to_primitive()
         return {"host": self.service_host, "nodename": self.nodename, "limits": limits}
-
-
-def _nodes(context, pairs):
-    nodes = [ComputeNode(context, host=host, hypervisor_hostname=node) for host, node in pairs]
-    return ComputeNodeList(context, objects=nodes)
