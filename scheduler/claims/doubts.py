@@ -85,9 +85,6 @@ class Answered(NamedTuple):
     allocations: Resources
 
 
-NOT_ANSWERED = Answered("", {})
-
-
 @dataclass(frozen=True)
 class Doubt:
     """One consumer.
@@ -97,7 +94,7 @@ class Doubt:
         owner: Whose its allocations are; None: they are not of this process.
         since: When the last thing became unknown, in seconds of the clock of this process.
         due: When it is looked at next; the same seconds.
-        answered: What the reply to a caller names.
+        answered: What the reply to a caller names, if there was one.
         kept: What it keeps.
         attempts: How often it was looked at.
     """
@@ -106,7 +103,7 @@ class Doubt:
     owner: Owner | None
     since: float
     due: float
-    answered: Answered = NOT_ANSWERED
+    answered: Answered | None = None
     kept: Kept = NOTHING_KEPT
     attempts: int = 0
 
@@ -177,7 +174,7 @@ class Doubts:
         now = self._clock()
         for uuid in uuids:
             before = self._doubts.get(uuid)
-            answered = before.answered if before else NOT_ANSWERED
+            answered = before.answered if before else None
             self._put(Doubt(uuid, owner, now, now + LATE_WRITE_WINDOW, answered, kept))
 
     def note_given_up(self, builds: Iterable[str]) -> None:
@@ -237,7 +234,11 @@ class Doubts:
         held: dict[str, ConsumerAllocations] = {}
         for doubt in doubts:
             with self._reporting(doubt):
-                held[doubt.consumer] = self._writer.reader.read(doubt.consumer)
+                one = self._writer.reader.read(doubt.consumer)
+                if doubt.owner or one.allocations:
+                    held[doubt.consumer] = one
+                else:  # as most builds that were given up
+                    settled.add(doubt.consumer)
         for kept in {doubt.kept for doubt in doubts}:
             alike = {one.consumer: one for one in doubts if one.kept == kept and one.consumer in held}
             states = self._states_of(list(alike), kept.hosts) if alike else {}
@@ -322,8 +323,10 @@ class Doubts:
         Raises:
             PlacementSilent: It is not known what became of the write.
         """
+        if not (doubt.answered and doubt.owner):
+            return True
         host, rows = doubt.answered
-        if not (rows and doubt.owner) or doubt.consumer not in self._come_to({doubt.consumer: host}):
+        if doubt.consumer not in self._come_to({doubt.consumer: host}):
             return True
         write = Write(rows, doubt.owner)
         written = self._writer.write({doubt.consumer: write}, until=self._clock() + TRY)[doubt.consumer]

@@ -195,7 +195,10 @@ class Recovery:
             return
         kept = self._candidate_hosts.kept(request)
         allocations = {uuid: one.held for uuid, one in held.items()}
-        left = {uuid: _rows_on(one, kept.providers) for uuid, one in allocations.items()}
+        left = {
+            uuid: {each: entry for each, entry in one.allocations.items() if each in kept.providers}
+            for uuid, one in allocations.items()
+        }
         self._claims.release(allocations, left, kept, request.context)
 
     def _held(self, request: SchedulingRequest) -> AllHeld:
@@ -281,7 +284,3 @@ def _held_candidate(
     if len(roots) != 1 or total not in [query.amounts() for query in queries]:
         return None
     return AllocationCandidate.of(roots[0], (roots[0],), ours, {})
-
-
-def _rows_on(held: ConsumerAllocations, providers: Collection[str]) -> Resources:
-    return {each: held.allocations[each] for each in held.allocations.keys() & providers}

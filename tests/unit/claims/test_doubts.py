@@ -120,8 +120,9 @@ def test_a_build_that_is_given_up_while_it_is_in_doubt_has_no_hidden_rows_left()
     assert not world.api.hidden
 
 
-def test_a_given_up_build_that_holds_nothing_costs_one_read():
+def test_a_given_up_build_that_holds_nothing_costs_one_read_and_no_question_to_nova():
     world = World()
+    world.states_of = None
     world.doubts.note_given_up([UUID])
     for _ in range(3):
         world.work(LATE_WRITE_WINDOW)
@@ -186,6 +187,7 @@ def test_what_was_answered_and_does_not_show_is_written_once_more():
     world.doubts.note_answered(ANSWERED)
     world.work(LATE_WRITE_WINDOW)
     assert world.held == [A]
+    assert world.api.consumers[UUID].owner == OWNER
 
 
 def test_a_write_that_was_to_show_what_is_hidden_may_come_late_itself():
@@ -249,14 +251,6 @@ def test_a_claim_that_is_refused_for_want_of_room_is_written_once_there_is_some(
     world.api.have({A: 1})
     world.work(600.0)
     assert world.held == [A]
-
-
-def test_a_claim_that_is_written_again_has_its_owner():
-    world = World(state=PLACED)
-    world.doubts.note_unknown([UUID], OWNER)
-    world.doubts.note_answered(ANSWERED)
-    world.work(LATE_WRITE_WINDOW)
-    assert world.api.consumers[UUID].owner == OWNER
 
 
 @pytest.mark.parametrize("step", [3600.0, -3600.0])
