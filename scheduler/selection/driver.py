@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from oslo_config import cfg
 
@@ -55,16 +56,10 @@ class FilterDriver:
         self._fitter = fitter
 
     def select(
-        self,
-        hosts: HostView,
-        request: SchedulingRequest,
-        claims: Session | None,
-        more: More = lambda: None,
-        usages: Usages = no_usages,
-        observer: DecisionObserver = NO_OBSERVER,
+        self, hosts: HostView, request: SchedulingRequest, claims: Session | None, **options: Any
     ) -> Selections:
         """Choose a host for each instance, and claim it: ``plan``, and what follows."""
-        return self.plan(hosts, request, claims, more, usages, observer).choose_all()
+        return self.plan(hosts, request, claims, **options).choose_all()
 
     def plan(
         self,
