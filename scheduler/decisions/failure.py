@@ -28,7 +28,7 @@ class Failure:
         chain: The filters for them.
         filtered: What the filters did last.
         number: The instance that they did it for, from 0: the one that has no host.
-        placed: For each instance before, the row of its host and what it took.
+        placed: For each instance before, the UUID of its compute node and what it took.
         refused: Why claims on hosts were refused, by row.
     """
 
@@ -40,7 +40,7 @@ class Failure:
     chain: PreparedChain | None = None
     filtered: Filtered | None = None
     number: int = 0
-    placed: dict[int, tuple[int, AllocationCandidate | None]] = field(default_factory=dict)
+    placed: dict[int, tuple[str, AllocationCandidate | None]] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -72,7 +72,8 @@ class KnownHosts:
         offered, charged = np.zeros(len(table), bool), np.zeros(len(table), np.int64)
         if failure.offered is not None:
             offered[failure.offered.table_rows] = True
-        np.add.at(charged, np.array([row for row, _ in failure.placed.values()], np.int64), 1)
+        for uuid, _ in failure.placed.values():
+            charged[table.row_of_uuid[uuid]] += 1
         return cls(table, offered, charged)
 
     def __len__(self) -> int:

@@ -231,6 +231,8 @@ class Trace(DecisionObserver):
 
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
+        if self._seen.offered is None and not self.record.selections:
+            return
         record, self._seen = self.record, Failure(self.request, self._seen.queries, self._seen.answer)
         record.filters, record.outcomes, record.selections = [], None, ()
         record.totals, record.weights = None, ()
@@ -274,7 +276,7 @@ class Trace(DecisionObserver):
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
         """Note where an instance was placed; only a failed request looks at it."""
-        self._seen.placed[number] = int(hosts.at([index]).table_rows[0]), candidate
+        self._seen.placed[number] = hosts.row(index).uuid, candidate
         self._also.consumed(number, hosts, index, candidate)
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
