@@ -50,7 +50,7 @@ def pytest_configure(config):
     from futurist import _thread
 
     # Whoever ends a server of oslo.messaging waits as long for each of its idle threads; by default a second
-    _thread.ThreadWorker.MAX_IDLE_FOR = 0.02
+    _thread.ThreadWorker.MAX_IDLE_FOR = 0.05
     campaigns.load_profile(in_campaign=config.getoption("--campaign-seed") is not None)
 
 

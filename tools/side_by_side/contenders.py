@@ -14,6 +14,7 @@ from scheduler.stream.broker import StreamBroker, broker_hosts
 from tools.rig.load import make_requests, send
 from tools.rig.parts import PLACEMENT_KEEPALIVE
 from tools.rig.schedulers import BerthSchedulerProcess, NovaSchedulerProcess
+from tools.rig.service import until
 from tools.side_by_side.counting import Connect
 from tools.side_by_side.rig import Rig
 
@@ -23,8 +24,6 @@ NOVA, BERTH = "nova-scheduler", "Berth"
 START_TIMEOUT = 600
 #: Seconds for casts to be consumed.
 SYNC_TIMEOUT = 600
-#: Seconds between two looks at the length of a queue.
-LOOK_INTERVAL = 0.5
 
 
 @dataclass(frozen=True)
@@ -108,14 +107,11 @@ def _sync_instances(rig: Rig, bus: Bus, vhost: str) -> None:
     """
     client = SchedulerClient(bus)
     context = RequestContext(user_id="nova", project_id="service", is_admin=True)
-    deadline = time.monotonic() + SYNC_TIMEOUT
     for _ in range(2):
         for host in rig.fleet.hosts:
             client.sync_instance_info(context, host.name, [])
-        while _waiting(rig, vhost):
-            if time.monotonic() > deadline:
-                raise RuntimeError("nova-scheduler does not take the reports of the computes")
-            time.sleep(LOOK_INTERVAL)
+        complaint = "nova-scheduler does not take the reports of the computes"
+        until(lambda: not _waiting(rig, vhost), complaint, SYNC_TIMEOUT)
 
 
 def _waiting(rig: Rig, vhost: str) -> int:
