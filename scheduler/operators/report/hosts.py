@@ -48,6 +48,7 @@ class ReportedHost:
         room: How many more instances of the flavor fit.
         free: What is left of it, by resource class, overcommit included.
         chosen: How many of the decisions have chosen it.
+        address: Where a page has it.
     """
 
     host: str
@@ -60,6 +61,17 @@ class ReportedHost:
     instances: int
     free: Mapping[str, float]
     chosen: int
+    address: str = ""
+
+    @property
+    def never_chosen(self) -> bool:
+        """Whether it has room, and no decision has chosen it."""
+        return self.state is ReportedState.ROOM and not self.chosen
+
+    @property
+    def other_node(self) -> str:
+        """The name of the node, if it is not that of the host."""
+        return self.node if self.node.partition(".")[0] != self.host.partition(".")[0] else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
@@ -46,34 +47,11 @@ MEANINGS = {
 }
 
 
-class ListedHost(NamedTuple):
-    """A host and where its page has it."""
-
-    host: ReportedHost
-    address: str
-
-    @property
-    def never_chosen(self) -> bool:
-        """Whether it has room, and no decision has chosen it."""
-        return self.host.state is ReportedState.ROOM and not self.host.chosen
-
-    @property
-    def other_node(self) -> str:
-        """The name of the node, if it is not that of the host."""
-        host, node = self.host.host, self.host.node
-        return node if node.partition(".")[0] != host.partition(".")[0] else ""
-
-    @property
-    def look(self) -> str:
-        """The class of its square."""
-        return f"{self.host.state}{' never' if self.never_chosen else ''}"
-
-
 class Zone(NamedTuple):
     """The hosts of an availability zone, how many of each state, and how many more instances fit."""
 
     name: str
-    places: Sequence[ListedHost]
+    places: Sequence[ReportedHost]
     states: Mapping[ReportedState, int]
     room: int
     never_chosen: int
@@ -94,9 +72,7 @@ class Site:
         self._hosts = hosts
         self._missing = missing
         self._zones = [] if hosts is None else list(_zones(hosts))
-        self.host_addresses = {
-            place.host.host: place.address for zone in self._zones for place in zone.places
-        }
+        self.host_addresses = {place.host: place.address for zone in self._zones for place in zone.places}
 
     def index(self, written: Mapping[str, str]) -> Shown:
         """Return what the index shows. ``written``: addresses of the pages of decisions by their names."""
@@ -207,31 +183,31 @@ class Site:
     def _host_page(
         self,
         zone: Zone,
-        places: Sequence[ListedHost],
+        places: Sequence[ReportedHost],
         others: Sequence[Link],
         choices: Mapping[str, Sequence[Entry]],
         written: Mapping[str, str],
     ) -> Shown:
         head = Head(
             f"Hosts of {zone.name}",
-            f"{len(places)} of {len(zone.places):,} hosts, {places[0].host.host} to {places[-1].host.host}",
+            f"{len(places)} of {len(zone.places):,} hosts, {places[0].host} to {places[-1].host}",
             time=time_text(self._overview.until),
             home=Link("All zones", f"{INDEX}#hosts"),
             pages=others,
         )
         flavor = self._hosts.flavor if self._hosts else ""
         columns: Columns = {
-            "Host": lambda place: place.host.host,
-            "Node": lambda place: place.other_node,
+            "Host": "host",
+            "Node": "other_node",
             "State": _state,
-            "Room": lambda place: place.host.room,
-            "Instances": lambda place: place.host.instances,
-            "VCPU free": lambda place: int(place.host.free.get("VCPU", 0)),
-            "Memory free (GiB)": lambda place: int(place.host.free.get("MEMORY_MB", 0) / 1024),
-            "Disk free (GiB)": lambda place: int(place.host.free.get("DISK_GB", 0)),
-            "Chosen": lambda place: place.host.chosen or "",
-            "Decisions": lambda place: _links_of(choices.get(place.host.host, ())[:NAMED], written),
-            "Cell": lambda place: place.host.cell,
+            "Room": "room",
+            "Instances": "instances",
+            "VCPU free": lambda place: int(place.free.get("VCPU", 0)),
+            "Memory free (GiB)": lambda place: int(place.free.get("MEMORY_MB", 0) / 1024),
+            "Disk free (GiB)": lambda place: int(place.free.get("DISK_GB", 0)),
+            "Chosen": lambda place: place.chosen or "",
+            "Decisions": lambda place: _links_of(choices.get(place.host, ())[:NAMED], written),
+            "Cell": "cell",
         }
         note = (
             f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen."
@@ -243,7 +219,7 @@ class Site:
             anchors={number: place.address.partition("#")[2] for number, place in enumerate(places)},
             searched=True,
         )
-        return Shown([place.host for place in places], head, [hosts])
+        return Shown(places, head, [hosts])
 
 
 def counts(overview: Overview) -> str:
@@ -302,12 +278,11 @@ def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
-def _state(place: ListedHost) -> Words:
-    host = place.host
-    state = f"{host.state}, never chosen" if place.never_chosen else str(host.state)
-    return Joined(
-        [Emphasis("", f"host-state {place.look}"), state, f": {host.words}" if host.words else ""], ""
-    )
+def _state(host: ReportedHost) -> Words:
+    look, state = f"host-state {host.state}", str(host.state)
+    if host.never_chosen:
+        look, state = f"{look} never", f"{state}, never chosen"
+    return Joined([Emphasis("", look), state, f": {host.words}" if host.words else ""], "")
 
 
 def _zones(hosts: ReportedHosts) -> Iterator[Zone]:
@@ -316,18 +291,18 @@ def _zones(hosts: ReportedHosts) -> Iterator[Zone]:
         places = []
         for place, host in enumerate(group):
             number += place % PAGE == 0
-            places.append(ListedHost(host, f"{hosts_file(number)}#h{place}"))
-        states = Counter(place.host.state for place in places)
+            places.append(replace(host, address=f"{hosts_file(number)}#h{place}"))
+        states = Counter(place.state for place in places)
         yield Zone(
             name,
             places,
             {state: states[state] for state in ReportedState if states[state]},
-            sum(place.host.room for place in places),
+            sum(place.room for place in places),
             sum(place.never_chosen for place in places),
         )
 
 
-def _page_of(place: ListedHost) -> str:
+def _page_of(place: ReportedHost) -> str:
     return place.address.partition("#")[0]
 
 
