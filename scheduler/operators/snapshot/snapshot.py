@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 import time
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from oslo_config import cfg
@@ -194,18 +194,12 @@ class Snapshot:
     def zone(self, row: int) -> str:
         return str(self.table.coded["aggregates"][row].availability_zone(self.conf.default_availability_zone))
 
-    def close(self) -> None:
-        self.hosts.engines.dispose()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress, host: str | None = None) -> Snapshot:
-    """Read a cloud.
+@contextmanager
+def read(
+    conf: cfg.ConfigOpts, progress: ShowProgress = no_progress, host: str | None = None
+) -> Iterator[Snapshot]:
+    """Read a cloud, whose databases can be read until the context ends.
 
     Args:
         host: The only host that matters: a service host, a node name or the UUID of a node. Its instances are
@@ -218,10 +212,9 @@ def read(conf: cfg.ConfigOpts, progress: ShowProgress = no_progress, host: str |
     nova_modules.provide(conf)
     outside = Outside.from_conf(conf)
     try:
-        return _read(conf, outside, progress, host)
-    except BaseException:
+        yield _read(conf, outside, progress, host)
+    finally:
         outside.hosts.engines.dispose()
-        raise
 
 
 def _read(

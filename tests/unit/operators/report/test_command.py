@@ -1,6 +1,7 @@
 """berth-explain report: from schedulers or a decision log to the pages of a directory."""
 # ruff: noqa: F401, F811 - fixtures of the other commands
 
+import contextlib
 import json
 import time
 from types import SimpleNamespace
@@ -48,9 +49,8 @@ def cloud(monkeypatch):
     made = MadeCloud(node("h1").az("az1"), node("h2").az("az2"))
     made.flavors["m1"] = flavor("m1")
     read = made.snapshot()
-    read.close = lambda: None
     monkeypatch.setattr(explain_report.options, "require_databases", lambda conf: None)
-    monkeypatch.setattr(explain_report.snapshot, "read", lambda conf: read)
+    monkeypatch.setattr(explain_report.snapshot, "read", lambda conf: contextlib.nullcontext(read))
     return made
 
 

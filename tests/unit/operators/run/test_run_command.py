@@ -1,5 +1,6 @@
 """berth-plan --run: arguments, files, what is printed, and exit statuses."""
 
+from contextlib import nullcontext
 from datetime import UTC, datetime
 import io
 import json
@@ -13,7 +14,6 @@ from scheduler.operators import app, programs
 from scheduler.operators.plan import command
 from scheduler.operators.plan.command import NO_PLACE
 from scheduler.operators.run import nova_api, run_command
-from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
 from tests.unit.operators.run.fake_cloud import FakeCloud, Machine
@@ -54,9 +54,8 @@ class Both:
 def cloud(monkeypatch, tmp_path):
     made = Both().put("i0", "h0").put("i1", "h0", state="stopped").put("i2", "h1")
     nova = made.nova
-    monkeypatch.setattr(snapshot.Snapshot, "close", lambda _self: None)
     for module in (command, run_command):
-        monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: made.snapshot())
+        monkeypatch.setattr(module.snapshot, "read", lambda _conf, _progress: nullcontext(made.snapshot()))
     begin = nova.begin
 
     def with_nodes(uuid, way, target):
