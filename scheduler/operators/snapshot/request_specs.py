@@ -133,12 +133,9 @@ class RequestSpecs:
             NotFound: There is none.
             InvalidRequest: It cannot be read.
         """
-        query = sa.select(request_specs.c.spec).where(request_specs.c.instance_uuid == instance_uuid)
-        with self._engines.api().connect() as connection:
-            text = connection.execute(query).scalar()
-        if text is None:
-            raise NotFound(f"There is no request of instance {instance_uuid}")
-        return RequestSpec.obj_from_primitive(orjson.loads(text))
+        for _, text in self.texts([instance_uuid]):
+            return RequestSpec.obj_from_primitive(orjson.loads(text))
+        raise NotFound(f"There is no request of instance {instance_uuid}")
 
     def image(self, image_id: str) -> ImageMeta:
         """Return an image that one of the latest requests has.
