@@ -57,18 +57,8 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
     elif args.spec:
         spec = read_file(args.spec)
     else:
-        spec = objects.RequestSpec(
-            flavor=stored.flavor(args.flavor),
-            image=stored.image(args.image) if args.image else objects.ImageMeta(),
-            pci_requests=objects.InstancePCIRequests(requests=[]),
-            instance_group=None,
-            scheduler_hints={},
-            project_id=args.project,
-            user_id=None,
-            availability_zone=None,
-        )
-        spec.image.properties = _with_properties(spec.image, args.image_property)
-        _complete_as_nova_api(spec, conf)
+        image = stored.image(args.image) if args.image else objects.ImageMeta()
+        spec = _of(stored.flavor(args.flavor), image, conf, args.image_property)
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
@@ -140,13 +130,22 @@ def _force(spec: Any, zone: str, host: str = "", node: str = "") -> None:
         spec.force_nodes = [node]
 
 
-def _with_properties(image: objects.ImageMeta, given: Iterable[str]) -> objects.ImageMetaProps:
-    known = image.properties.to_dict()
-    return objects.ImageMetaProps.from_dict(known | dict(pairs(given)))
-
-
-def _complete_as_nova_api(spec: Any, conf: cfg.ConfigOpts) -> None:
-    """Add the guest's topology and the requests for PCI devices, as nova-api does for flavor and image."""
+def _of(
+    flavor: objects.Flavor, image: objects.ImageMeta, conf: cfg.ConfigOpts, properties: Iterable[str] = ()
+) -> Any:
+    """Return a request with the topology of the guest and its PCI devices, as nova-api makes them."""
+    known: Any = image
+    known.properties = objects.ImageMetaProps.from_dict(known.properties.to_dict() | dict(pairs(properties)))
+    spec: Any = objects.RequestSpec(
+        flavor=flavor,
+        image=image,
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        instance_group=None,
+        scheduler_hints={},
+        project_id=None,
+        user_id=None,
+        availability_zone=None,
+    )
     wishes = FlavorAndImage(spec)
     in_placement = conf.filter_scheduler.pci_in_placement
     spec.numa_topology = guest_topology(wishes)
@@ -155,6 +154,7 @@ def _complete_as_nova_api(spec: Any, conf: cfg.ConfigOpts) -> None:
         spec.pci_requests = as_nova_api.pci_requests(wishes, aliases)
     if in_placement:
         spec.requested_resources = as_nova_api.request_groups(spec.pci_requests)
+    return spec
 
 
 def pairs(given: Iterable[str]) -> list[tuple[str, str]]:
@@ -178,11 +178,9 @@ def of_flavor(snapshot: Snapshot, name: str) -> objects.RequestSpec:
     Raises:
         NotFound: There is no such flavor.
     """
-    nothing = dict.fromkeys(("like", "spec", "image", "az", "project"))
-    args = argparse.Namespace(
-        **nothing, flavor=name, image_property=[], hint=[], ignore_host=[], boot_from_volume=False
-    )
-    return make_request(args, snapshot.stored, snapshot.conf)
+    spec = _of(snapshot.stored.flavor(name), objects.ImageMeta(), snapshot.conf)
+    spec.instance_uuid, spec.num_instances = uuidutils.generate_uuid(), 1
+    return spec
 
 
 def without_group(spec: Any, *, hinted: bool) -> bool:
