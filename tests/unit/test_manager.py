@@ -25,7 +25,6 @@ from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
     CallerLeft,
-    HostsUnknown,
     NoValidHost,
     PlacementUnavailable,
     RequestFilterFailed,
@@ -932,24 +931,6 @@ def test_a_boot_with_the_rebuild_hint_of_a_user_is_claimed(make_world):
     assert len(world.placement.claimed) == 1
 
 
-AARCH64 = objects.ImageMeta(properties=objects.ImageMetaProps(hw_architecture="aarch64"))
-
-
-@pytest.mark.parametrize(
-    ("fields", "uuids", "text"),
-    [
-        ({}, (), "No valid host"),
-        ({"force_hosts": ["zz"]}, ("i1",), "No such host - host: zz node: None "),
-        (REBUILD | {"force_hosts": ["h2"], "image": AARCH64}, ("i1",), "No valid host"),
-    ],
-    ids=["no uuid", "unknown host", "a rebuild that the image does not allow"],
-)
-def test_requests_without_a_host(make_world, fields, uuids, text):
-    world = make_world([host.supports(("x86_64", "kvm", "hvm")) for host in two_hosts()])
-    with pytest.raises(NoValidHost, match=text):
-        ask(world, make_spec(project_id="p", **fields), uuids=uuids)
-
-
 def test_without_uuids_hosts_are_chosen_and_nothing_is_claimed(make_world):
     world = make_world(two_hosts())
     reply = ask(world, make_spec(project_id="p", num_instances=2), uuids=None, return_alternates=False)
@@ -1320,17 +1301,6 @@ def away(world):
     return world
 
 
-def test_hosts_of_a_cell_that_cannot_be_read_are_unknown_and_not_unfit(make_world):
-    def unknown(cell_uuid):
-        raise HostsUnknown(["cell2"])
-
-    world = away(make_world([], unknown=[host_with_candidate("h9")]))
-    world.hosts.recovery = unknown
-    with pytest.raises(HostsUnknown, match="cell2"):
-        ask(world)
-    assert world.placement.released == []
-
-
 def test_after_the_recovery_of_a_cell_its_hosts_are_chosen(make_world):
     world = away(make_world([], unknown=[host_with_candidate("h9")]))
 
@@ -1379,15 +1349,6 @@ def test_a_failure_by_a_weigher_is_explained(make_world, conf, caplog):
     assert "ComputeHostMetricNotFound: Metric cpu.load could not be found" in failure_line(
         make_world(two_hosts()), caplog
     )
-
-
-@pytest.mark.parametrize("wanted", ["off", "full"])
-def test_the_exception_says_what_left_no_host_only_if_an_option_allows_it(make_world, conf, wanted):
-    conf.set_override("explain_no_valid_host", wanted, "berth")
-    with pytest.raises(NoValidHost) as caught:
-        ask(make_world([]))
-    assert ("no compute node is known" in str(caught.value)) is (wanted == "full")
-    assert ("no compute node is known" in caught.value.reason) is (wanted == "full")
 
 
 def test_a_request_leaves_a_record(make_world):

@@ -143,6 +143,10 @@ def no_instances(make_world, conf, monkeypatch):
     return make_world(two_hosts()), {"spec": spec_of(num_instances=0), "uuids": None}
 
 
+def no_uuid(make_world, conf, monkeypatch):
+    return make_world(two_hosts()), {"uuids": ()}
+
+
 CASES = {
     placement_empty: "no compute node is known",
     placement_silent: "Placement does not respond: timed out",
@@ -161,6 +165,7 @@ CASES = {
     held_unknown: "Placement is unavailable",
     rebuild_refused: "1 host is rejected only by ImagePropertiesFilter: image wants aarch64",
     no_instances: "There are not enough hosts available.",
+    no_uuid: "There are not enough hosts available.",
 }
 
 
@@ -179,6 +184,7 @@ def test_each_cause_is_told(make, words, make_world, conf, monkeypatch, caplog):
     assert words in line
     assert decision.summary in line
     assert (decision.error.kind, decision.error.text) == (type(caught.value).__name__, str(caught.value))
+    assert world.placement.held == {}
 
 
 @pytest.mark.parametrize(
