@@ -15,8 +15,8 @@ MOST_WAITING = 32
 #: The most instances of a decision whose document is made when it is wanted: the record grows with them.
 FEW = 10
 
-#: Bytes of a record and its hosts besides the request; its document has about as many.
-RECORD = 4096
+#: Bytes of a record and its hosts besides the request, of which the document has less than half.
+RECORD = 10 * 1024
 
 
 @dataclass(slots=True)
@@ -26,7 +26,7 @@ class KeptDecision:
     Attributes:
         record: What its document is made of; None: the document is made.
         text: The document; b"" before it is made.
-        size: Its bytes, about those of the document; 0 before the record is packed.
+        size: Bytes of the document, or about those of the record; 0 before that is packed.
         is_kept: Whether it is in the ring.
     """
 
