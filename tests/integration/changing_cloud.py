@@ -7,10 +7,10 @@ import sqlalchemy as sa
 
 from scheduler.nova_db import schema
 from tools.rig.draw import TRAITS, Kinds, draw, draw_host
-from tools.rig.drawn_cloud import DrawnCloud
 from tools.rig.fleet import DISABLED, SHARES, Host, compute_node_row, service_row
 from tools.rig.load import random_uuid
 from tools.rig.providers import PlacementAdmin, Provider, create_fleet
+from tools.rig.refusing_cloud import DrawnCloud
 from tools.rig.rows import set_service
 
 HOSTS = 8

@@ -13,7 +13,7 @@ import psutil
 from tools.openstack.api import Api, Server
 from tools.openstack.layout import Layout
 from tools.openstack.programs import show_audits
-from tools.openstack.schedulers import Schedulers
+from tools.openstack.services import Schedulers
 from tools.openstack.users import Users
 
 CALLERS = 8

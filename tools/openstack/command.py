@@ -29,8 +29,7 @@ from tools.openstack import burst, migrate, outage, plans, shadow, short, softwa
 from tools.openstack.deployment import Deployment
 from tools.openstack.layout import Layout
 from tools.openstack.programs import show_audits
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import Services
+from tools.openstack.services import Schedulers, Services
 from tools.rig import command
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "berth-cloud"

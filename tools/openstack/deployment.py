@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from tools.openstack import contents, software
 from tools.openstack.layout import CELLS, Layout
 from tools.openstack.programs import run
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import CONDUCTORS, VHOSTS, Services
+from tools.openstack.services import CONDUCTORS, VHOSTS, Schedulers, Services
 
 DATABASES = (
     "keystone",

@@ -10,7 +10,7 @@ import tempfile
 from tools.openstack.api import Api
 from tools.openstack.layout import Layout
 from tools.openstack.programs import environment, run, show_audits
-from tools.openstack.schedulers import Schedulers
+from tools.openstack.services import Schedulers
 from tools.openstack.users import Users, table
 from tools.rig.service import ROOT
 

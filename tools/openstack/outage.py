@@ -11,8 +11,7 @@ import time
 from tools.openstack.api import ERRORS, Api
 from tools.openstack.layout import Layout
 from tools.openstack.programs import show_audits
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import Services
+from tools.openstack.services import Schedulers, Services
 from tools.openstack.users import Users
 from tools.rig.faults import broken, stopped
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from tools.openstack.api import ERRORS, EVACUATED, Api
 from tools.openstack.layout import Layout
 from tools.openstack.programs import TIMEOUT, Done, berth, environment, run, run_berth, show_audits
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import Services
+from tools.openstack.services import Schedulers, Services
 from tools.openstack.users import Users
 from tools.rig.service import ANY
 

@@ -26,6 +26,8 @@ from tools.rig.service import STOP_TIMEOUT, command_of, environment_of_berth
 
 #: Seconds until a service answers; imports of several take long on a busy machine.
 START_TIMEOUT = 240
+#: Seconds until a scheduler takes requests.
+SCHEDULER_TIMEOUT = 300
 #: The services with an API, in the order in which they start.
 API_SERVICES = ("keystone", "placement", "glance", "neutron", "nova")
 CONDUCTORS = ("super-conductor", *(f"conductor-{cell}" for cell in CELLS))
@@ -290,6 +292,47 @@ class Services:
             f"--port={self._layout.port('mariadb')}",
             *DATABASE_OPTIONS,
         ]
+
+
+class Schedulers:
+    """The schedulers of a cloud by name: nova, berth, other-berth."""
+
+    def __init__(self, layout: Layout) -> None:
+        """Describe them; nothing is started."""
+        self._services = Services(layout)
+        self.config_file = self._services.configuration.path("nova/nova.conf")
+
+    def __getitem__(self, name: str) -> Service:
+        return self._services[f"{name}-scheduler"]
+
+    def running(self) -> list[str]:
+        """Return the names of the schedulers that run."""
+        return [name.removesuffix("-scheduler") for name in SCHEDULERS if self._services[name].running]
+
+    def start(self, name: str) -> None:
+        """Start a scheduler beside those that run, and wait until it takes requests.
+
+        Raises:
+            RuntimeError: It has ended, or does not take requests in time.
+        """
+        service = self[name]
+        if not service.running:
+            before = self.consumers()
+            service.start()
+            service.wait_until(
+                lambda: self.consumers() > before, f"{name} takes no requests", SCHEDULER_TIMEOUT
+            )
+
+    def replace(self, name: str) -> None:
+        """Let a scheduler serve in the place of those that run, as the documents say: it starts first."""
+        self.start(name)
+        for each in self.running():
+            if each != name:
+                self[each].stop()
+
+    def consumers(self) -> int:
+        """Return how many processes of schedulers take requests."""
+        return self._services.rabbit.consumers("nova", "scheduler")
 
 
 def _config_files(paths: Iterable[Path]) -> list[str | Path]:

@@ -8,8 +8,7 @@ import time
 from tools.openstack.api import Api
 from tools.openstack.layout import Layout
 from tools.openstack.programs import run_berth, show_audits
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import MODULES, Services
+from tools.openstack.services import MODULES, Schedulers, Services
 from tools.openstack.users import Users, table
 
 START_TIMEOUT = 300

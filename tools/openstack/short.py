@@ -7,8 +7,7 @@ from tools.openstack import migrate, tempest
 from tools.openstack.api import ERRORS, Api
 from tools.openstack.layout import Layout
 from tools.openstack.programs import show_audits
-from tools.openstack.schedulers import Schedulers
-from tools.openstack.services import Services
+from tools.openstack.services import Schedulers, Services
 
 MEMBERS = 3
 

@@ -17,7 +17,7 @@ from tools.openstack.api import Api
 from tools.openstack.configuration import TEMPLATES
 from tools.openstack.layout import Layout
 from tools.openstack.programs import environment, show_audits
-from tools.openstack.schedulers import Schedulers
+from tools.openstack.services import Schedulers
 
 #: Seconds that tempest waits for a server; the machine may be busy.
 BUILD_TIMEOUT = 600

@@ -8,8 +8,7 @@ draw, wanted           clouds and requests by chance
 fleet, providers       hosts for nova's databases and for Placement
 instances              what is on the hosts before a load begins
 memory                 hosts as the host table of a scheduler
-drawn_cloud,           drawn hosts on a Placement that serves one cloud after the other
-refusing_cloud
+refusing_cloud         drawn hosts on a Placement that serves one cloud after the other
 world                  a cloud by what is wanted of it: hosts, databases, Placement, bus, daemons, conductors
 parts, schedulers      how each part of a world is started
 cluster                the parts of a cluster: Galera, HAProxy, RabbitMQ, Placements and Keystone

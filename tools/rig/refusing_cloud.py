@@ -7,6 +7,8 @@ aggregates of a project, and sometimes an isolated one.
 
 from collections.abc import Callable, Iterator, Sequence
 import contextlib
+from pathlib import Path
+import random
 from typing import Any
 
 from scheduler.decisions.document import Decision
@@ -17,13 +19,48 @@ from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.rpc.context import RequestContext
 from tools.rig import instances
-from tools.rig.drawn_cloud import DrawnCloud
-from tools.rig.fleet import DISABLED, Host
+from tools.rig.draw import draw
+from tools.rig.fleet import DISABLED, Cell, Fleet, Host
 from tools.rig.load import PROJECT, USER
-from tools.rig.providers import PlacementAdmin
+from tools.rig.providers import PlacementAdmin, database_url, empty
 from tools.rig.rows import set_service
 from tools.rig.wanted import Wanted
-from tools.rig.world import Daemon
+from tools.rig.world import Daemon, RunningWorld, World
+
+
+class DrawnCloud(RunningWorld):
+    """A cloud, by default without a daemon; the Placement has no other hosts while it runs.
+
+    Attributes:
+        rng: Makes all choices.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        placement: tuple[str, Path],
+        rng: random.Random,
+        make_fleet: Callable[[random.Random, Sequence[Cell]], Fleet] = draw,
+        **world: Any,
+    ) -> None:
+        """Describe the cloud that a generator of random numbers determines.
+
+        Args:
+            placement: The URL of a Placement, and its database, which is emptied.
+            make_fleet: Returns the hosts; by default they are drawn.
+            world: What is wanted besides.
+        """
+        url, self._database = placement
+        urls = {"placement": database_url(self._database)}
+        wanted = {"daemons": ()} | world
+        super().__init__(World(urls=urls, placement=url, bus="memory", **wanted), directory)
+        self.rng = rng
+        self._make_fleet = make_fleet
+
+    def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
+        """Return the hosts."""
+        empty(self._database)
+        return self._make_fleet(self.rng, cells)
 
 
 class RefusingCloud(DrawnCloud):
