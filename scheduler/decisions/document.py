@@ -7,7 +7,6 @@ keys.
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
 from itertools import chain
 from typing import Any
 
@@ -413,13 +412,7 @@ decode_entry = msgspec.json.Decoder(DecisionEntry).decode
 
 def time_text(seconds: float) -> str:
     """Return a time in UTC, to the millisecond, from seconds since the epoch."""
-    milliseconds = int(seconds * 1000)
-    return f"{_second_text(milliseconds // 1000)}.{milliseconds % 1000:03}+00:00"
-
-
-@lru_cache(4)
-def _second_text(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_of(text: str) -> float:

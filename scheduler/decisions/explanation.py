@@ -31,7 +31,6 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import InstanceSource
-from scheduler.hosts.rows import HostRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.answer import AllocationCandidate
@@ -230,11 +229,7 @@ def _note_request(
             if condition.part == "ignored"
             else Constraint(host, ConstraintKind.HOST)
         )
-        failed.add(constraint, ~_where(known, condition.allows))
-
-
-def _where(known: KnownHosts, test: Callable[[HostRow], bool]) -> np.ndarray:
-    return np.fromiter(map(test, known.table.rows), bool, len(known))
+        failed.add(constraint, ~np.fromiter(map(condition.allows, known.table.rows), bool, len(known)))
 
 
 def _with_stale_traits(known: KnownHosts, explain: Explain) -> Explain:

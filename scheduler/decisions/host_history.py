@@ -13,7 +13,6 @@ from scheduler.decisions import rendering
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
 from scheduler.decisions.grouping import group
 from scheduler.decisions.trace import OF_PLACEMENT
-from scheduler.decisions.words import constraints_text
 
 #: Where a host is rejected, besides the filters.
 PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
@@ -144,7 +143,8 @@ def _unexplained(decision: Decision, name: str) -> Unexplained:
     reason = NOT_NAMED if decision.error is None else NOT_OFFERED
     for failing in decision.why.failing if decision.why else ():
         if name in failing.names and decision.why:
-            reason = f"Placement did not offer it: {constraints_text(decision.why, failing)}"
+            constraints = " and ".join(constraint.words for constraint in decision.why.of(failing))
+            reason = f"Placement did not offer it: {constraints}"
     latest = decision.request_id or decision.instances[0]
     flavor = str(decision.flavor.name or "")
     return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)

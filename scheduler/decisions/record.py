@@ -21,8 +21,6 @@ from scheduler.weights.scores import SomeWeights
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
 
-FLAVOR = ("name", "vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "extra_specs")
-
 
 @dataclass
 class DecisionRecord:
@@ -102,7 +100,7 @@ class DecisionRecord:
             kind="rebuild check" if self.is_rebuild else _kind(data),
             project_id=data.get("project_id"),
             instances=list(self.instances),
-            flavor=document.RequestedFlavor(*map(flavor.get, FLAVOR)),
+            flavor=document.RequestedFlavor(*map(flavor.get, document.RequestedFlavor.__struct_fields__)),
             availability_zone=data.get("availability_zone"),
             result=FAILED if self.error else SCHEDULED,
             error=self.error,

@@ -33,9 +33,6 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 LARGEST_FILE = 64 * MIB
 
 
-ExplainFailure = Callable[..., Explanation]
-"""Returns why no host suits, as ``FailureExplainer.explain``."""
-
 #: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
 
@@ -48,13 +45,14 @@ class DecisionRecorder:
         conf: cfg.ConfigOpts,
         clock: Callable[[], float] = time.monotonic,
         observe: Observe = lambda _trace, _error: None,
-        explain: ExplainFailure | None = None,
+        explain: Callable[..., Explanation] | None = None,
         names: Callable[[], Names] = Names,
     ) -> None:
         """Keep nothing yet.
 
         Args:
             observe: Called with the trace of each request, and the error that ended it, if any.
+            explain: Returns why no host suits, as ``FailureExplainer.explain``.
             names: Returns the names of cells.
         """
         self._conf: Any = conf

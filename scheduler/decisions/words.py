@@ -48,11 +48,6 @@ def failing_text(why: Why, failing: Failing) -> str:
     return f"{hosts} {_failed(why.of(failing), failing)}"
 
 
-def constraints_text(why: Why, failing: Failing) -> str:
-    """Return what hosts fail, without their number."""
-    return " and ".join(constraint.words for constraint in why.of(failing))
-
-
 def _failed(constraints: Sequence[Constraint], failing: Failing) -> str:
     single = failing.hosts == 1
     if len(constraints) == 1:

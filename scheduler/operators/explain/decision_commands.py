@@ -216,7 +216,7 @@ class RecordedQuestion(Question):
         if not directory:
             raise not_answered(failed)
         complain(failed)
-        logged = read_log(directory, lambda log: log.find(name))
+        logged = read_log(directory, lambda log: log.find([name])).get(name)
         return FoundDecision(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
 
 

@@ -22,16 +22,8 @@ class DecisionLogReader:
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
 
-    def find(self, name: str) -> tuple[bytes, str] | None:
-        """Return the latest document of a request id or an instance, and the name of its file.
-
-        Raises:
-            OSError: The directory or a file cannot be read.
-        """
-        return self.find_all([name]).get(name)
-
-    def find_all(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
-        """Return the results of ``find`` for several names, without those that it does not find.
+    def find(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
+        """Return the latest document of each request id or instance that is found, and the name of its file.
 
         Raises:
             OSError: The directory or a file cannot be read.

@@ -112,7 +112,7 @@ class ReportCommand(RecordedQuestion):
     ) -> Iterator[tuple[str, FoundDecision]]:
         """Yield the documents of entries that are still kept, by the names of the entries."""
         if args.log:
-            found = read_log(args.log, lambda log: log.find_all(map(name_of, entries)))
+            found = read_log(args.log, lambda log: log.find(map(name_of, entries)))
             for name, (line, file) in found.items():
                 yield name, FoundDecision(line.decode(), LOG_FILE, file)
             return

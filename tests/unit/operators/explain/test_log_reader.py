@@ -40,16 +40,16 @@ def directory(tmp_path, decisions):
 def test_a_decision_is_found_by_request_and_instance(directory):
     reader = DecisionLogReader(directory)
     for name in ("req-0", "i0"):
-        found, file = reader.find(name)
+        found, file = reader.find([name])[name]
         assert decode(found).request_id == "req-0"
         assert "-1-1" in file
-    assert reader.find("req-9") is None
+    assert reader.find(["req-9"]) == {}
 
 
 @pytest.mark.parametrize("others", [0, log_reader.FEW], ids=["few", "many"])
 def test_many_decisions_are_found_at_once(directory, others):
     names = ["req-0", "i2", *(f"req-of-none-{number}" for number in range(others))]
-    found = DecisionLogReader(directory).find_all(names)
+    found = DecisionLogReader(directory).find(names)
     assert {name: (decode(line).request_id, "-1-1" in file) for name, (line, file) in found.items()} == {
         "req-0": ("req-0", True),
         "i2": ("req-2", False),
@@ -61,7 +61,7 @@ def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decision
     again = json.loads(decisions[0]) | {"request_id": "req-again"}
     file.write(json.dumps(again).encode())
     file.close()
-    assert DecisionLogReader(directory).find("i0")[0] == json.dumps(again).encode()
+    assert DecisionLogReader(directory).find(["i0"])["i0"][0] == json.dumps(again).encode()
 
 
 def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(directory, decisions):
@@ -72,7 +72,7 @@ def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(direc
     file.close()
     (path,) = directory.glob("*-3-1*")
     os.utime(path, (1001.6, 1001.6))
-    assert DecisionLogReader(directory).find("i0") == (json.dumps(again).encode(), path.name)
+    assert DecisionLogReader(directory).find(["i0"])["i0"] == (json.dumps(again).encode(), path.name)
 
 
 def test_a_long_request_does_not_hide_those_that_began_after_it(tmp_path, decisions):
@@ -105,7 +105,7 @@ def test_a_list_has_the_latest_first(directory, wanted, found):
 
 def test_a_directory_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(OSError, match="not a directory"):
-        DecisionLogReader(tmp_path / "missing").find("i0")
+        DecisionLogReader(tmp_path / "missing").find(["i0"])
 
 
 def test_a_file_that_is_removed_meanwhile_is_left_out(directory):
@@ -113,4 +113,4 @@ def test_a_file_that_is_removed_meanwhile_is_left_out(directory):
     (directory / "decisions-gone.jsonl").symlink_to(directory / "nowhere")
     reader = DecisionLogReader(directory)
     assert [one["request_id"] for one in reader.entries()] == ["req-2", "req-1", "req-0"]
-    assert reader.find("req-9") is None
+    assert reader.find(["req-9"]) == {}
