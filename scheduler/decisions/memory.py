@@ -15,7 +15,7 @@ MOST_WAITING = 32
 #: The most instances of a decision whose document is made when it is wanted: the record grows with them.
 FEW = 10
 
-#: Bytes of a record and its hosts besides the request, of which the document has less than half.
+#: Bytes of a record and its hosts besides the request. The document has less than half as many.
 RECORD = 10 * 1024
 
 
