@@ -138,7 +138,7 @@ class Outages:
         """Decide from now on with which priority requests are received, which so many threads serve.
 
         Args:
-            lower: Called with what lowers it; must not wait.
+            lower: Sets the priority by what is lacking now, as ``rpc.server.Server`` does; must not wait.
         """
         with self._changed:
             self._lower = lower

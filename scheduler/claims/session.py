@@ -198,8 +198,8 @@ class Session(AbstractContextManager):
     def release(self) -> None:
         """Release claims and reservations: the request has failed, or its reply cannot be delivered."""
         made, self.made = self.made, {}
-        # Another run of the message wrote it, or may have. That one may be answered with it, without a
-        # fence if it does not know that it is not the only one. What nova says later decides.
+        # Another run may have written these allocations, and may reply with them without a fence. So they are
+        # left in doubt, not released: what nova says later decides.
         unclear = made.keys() & self._unclear
         self.doubt(unclear)
         self._release({uuid: one for uuid, one in made.items() if uuid not in unclear})

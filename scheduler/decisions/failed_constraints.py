@@ -1,7 +1,7 @@
 """The set of constraints that each host fails, by arrays.
 
-Hosts that fail the same constraints are one entry. A constraint that hosts fail alone is *sufficient*:
-without it these hosts would have the request.
+``FailedConstraints`` keeps one mask of hosts for each constraint. ``why`` counts the hosts of each distinct
+set of constraints as one ``Failing``; a set of one has the hosts that lack only this constraint.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

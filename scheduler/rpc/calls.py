@@ -205,7 +205,7 @@ class Call:
         )
 
     def hold(self, held: Held) -> None:
-        """Keep something until the outcome of the reply is known."""
+        """Keep the claims of a run until the outcome of its reply is known; ``workflow.run`` calls it."""
         self._held.append(held)
 
     def end_claims(self, event: Event) -> None:

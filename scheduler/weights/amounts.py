@@ -33,7 +33,7 @@ class NumberWeigher(HostWeigher):
 
 
 class RAMWeigher(NumberWeigher):
-    """Raw weight: free RAM in MiB, at least 0. ``ram_weight_multiplier`` (1.0); negative stacks."""
+    """Raw weight: free RAM in MiB, without overcommit. ``ram_weight_multiplier`` (1.0); negative stacks."""
 
     minval = 0.0
     option = "ram_weight_multiplier"

@@ -76,7 +76,7 @@ class DrainCommand(RunnablePlan):
         evacuating = partial(way_off_a_dead_host, reset_states=args.reset_states)
         return drain(cloud, rows_of_hosts(cloud, args), evacuating if args.evacuate else way_of)
 
-    def words(self, args: argparse.Namespace) -> Sequence[str]:
+    def file_name_parts(self, args: argparse.Namespace) -> Sequence[str]:
         named = ((name, each) for name in ("aggregate", "zone", "cell") for each in getattr(args, name))
         return [*args.host, *(f"{name}={each}" for name, each in named)]
 

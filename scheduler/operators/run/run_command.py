@@ -122,7 +122,7 @@ class RunnablePlan(PlanCommand):
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> MovesPlan:
         raise NotImplementedError
 
-    def words(self, args: argparse.Namespace) -> Sequence[str]:
+    def file_name_parts(self, args: argparse.Namespace) -> Sequence[str]:
         """Return what distinguishes this run from others of its kind, for the name of its file."""
         return ()
 
@@ -201,7 +201,7 @@ class RunnablePlan(PlanCommand):
         if args.state:
             return Path(args.state)
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        words = "_".join((self.kind, *sorted(self.words(args))))
+        words = "_".join((self.kind, *sorted(self.file_name_parts(args))))
         name = re.sub(r"[^\w.+-]", "-", words)
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
