@@ -86,8 +86,7 @@ class Pass:
         owner: Whose quota their claims count against.
         context: The context of the request, for Placement's log.
         kept: Compute nodes whose allocations an instance keeps besides: the hosts that the request ignores.
-        nodes: UUIDs of all compute nodes. What an evacuated instance holds on a node that it does not
-            leave is from another request.
+        nodes: UUIDs of all compute nodes; other providers are below them, or shared.
         host_name: Returns the name of the host of a compute node, by its UUID, for the log; if that is not
             known, the UUID.
         winners: Checks the chosen hosts before they are claimed.

@@ -9,8 +9,8 @@ conductor with an alternate, or a scheduler that was killed.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
 its caller, one that nova does not know to the audit, and what others hold is released by the generation that
-was read. One that is moved is left alone
-for as long as that lasts: its disk may be copied for hours, to a host that another run has replied with.
+was read. One that is moved is left alone for as long as that lasts: its disk may be copied for hours, to a
+host that another run has replied with.
 
 A claim is written again only if a reply named it and nova has the instance on that host, or on its way there.
 """

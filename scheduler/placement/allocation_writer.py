@@ -22,7 +22,7 @@ another one is carried out, but for hiding what that one wrote (4.5); so the cal
 ``Written.lost`` later.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 import math
 from typing import Any
@@ -204,7 +204,7 @@ class _Exchange:
         """Read consumers that are not as they must be."""
         unit.note(ClaimState.CONSUMER_CHANGED, cause_of(reply), reply.status)
         unit.conflicts += 1
-        held = self._read(unit)
+        held = self._read([unit])
         if self._has_ended(unit, held):
             return
         if unit.conflicts > self._policy.consumer_conflicts or (unit.is_new and len(unit.writes) > 1):
@@ -221,7 +221,7 @@ class _Exchange:
         if generation is not None:
             for delay in self._policy.reads_after_reset:
                 self._timing.pause(delay)
-                if self._has_ended(unit, self._read(unit)):
+                if self._has_ended(unit, self._read([unit])):
                     return
         unit.generations[unit.first] = generation
         text = "does not exist" if generation is None else f"has generation {generation}"
@@ -278,7 +278,7 @@ class _Exchange:
                 break
             self._timing.pause(delay)
             with suppress(PlacementSilent):
-                held = self._reader.read_many([uuid for unit in left for uuid in unit.writes], self._context)
+                held = self._read(left)
                 left = [unit for unit in left if not self._has_ended(unit, held)]
             if not left:
                 return
@@ -299,8 +299,9 @@ class _Exchange:
     def _may_come(self, unit: Unit) -> bool:
         return bool(unit.lost) and self._timing.monotonic() < unit.late_until
 
-    def _read(self, unit: Unit) -> Mapping[str, ConsumerAllocations]:
-        return self._reader.read_many(list(unit.writes), self._context)
+    def _read(self, units: Iterable[Unit]) -> Mapping[str, ConsumerAllocations]:
+        consumers = [uuid for unit in units for uuid in unit.writes]
+        return self._reader.read_many(consumers, self._context, in_any_case=True)
 
     def _end_unsent(self, unit: Unit, cause: str, reply: Reply | None = None) -> None:
         """End a unit; nothing more is sent."""

@@ -66,13 +66,15 @@ class AllocationReader:
             text = f"Placement answers {reply.status} to a request for allocations: {reply.text}"
             raise PlacementUnreachable(text) from None
 
-    def read_many(self, uuids: Sequence[str], context: Any = None) -> Mapping[str, ConsumerAllocations]:
-        """Return what consumers hold now, by UUID.
+    def read_many(
+        self, uuids: Sequence[str], context: Any = None, *, in_any_case: bool = False
+    ) -> Mapping[str, ConsumerAllocations]:
+        """Return what consumers hold now, by UUID; ``in_any_case`` also after the request's deadline.
 
         Raises:
             PlacementSilent: Placement gives no usable answer for one of them.
         """
-        return read_each(partial(self.read, context=context), uuids, self._at_once)
+        return read_each(partial(self.read, context=context), uuids, self._at_once, in_any_case=in_any_case)
 
     def root_of(self, provider: str, context: Any = None) -> str | None:
         """Return the root of a provider's tree; None for a provider that does not exist.

@@ -12,12 +12,15 @@ from scheduler.placement.errors import PlacementUnreachable
 Found = TypeVar("Found")
 
 
-def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) -> dict[str, Found]:
+def read_each(
+    read: Callable[[str], Found], names: Sequence[str], at_once: int, *, in_any_case: bool = False
+) -> dict[str, Found]:
     """Read what some names stand for, some at a time.
 
     Args:
         read: Reads one. It bounds its own time.
         at_once: How many are read at the same time at most; fewer if the system has no thread left.
+        in_any_case: Also after the deadline of the request, as for what follows a claim.
 
     Returns:
         What was read, by name in the given order.
@@ -33,7 +36,7 @@ def read_each(read: Callable[[str], Found], names: Sequence[str], at_once: int) 
     def work() -> None:
         try:
             while (name := _next(left)) is not None:
-                if deadline.current().expired:
+                if deadline.current().expired and not in_any_case:
                     raise PlacementUnreachable("the caller no longer waits for an answer")
                 results[name] = read(name)
         except BaseException as error:  # noqa: BLE001 - the thread of the request raises it

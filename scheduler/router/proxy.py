@@ -109,7 +109,7 @@ class Router:
         self.on_sign: Callable[[], None] = lambda: None
 
     def reply_to(self, message: Mapping[str, Any], patience: float, *, again: bool) -> object:
-        """Return the reply to a call; a ``ErrorReply`` for an error.
+        """Return the reply to a call; an ``ErrorReply`` for an error.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.

@@ -132,7 +132,7 @@ class Client:
         *,
         again: bool = False,
     ) -> object:
-        """Return what a scheduler of a topic replies: a result, or a ``ErrorReply``.
+        """Return what a scheduler of a topic replies: a result, or an ``ErrorReply``.
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.

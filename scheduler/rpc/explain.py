@@ -44,7 +44,7 @@ def methods(explainer: Explainer) -> Methods:
     return Methods(table, serializer=ObjectSerializer(LARGEST_ARGUMENT))
 
 
-def _ask(explainer: Explainer, question: str, context: RequestContext, **arguments: object) -> object:
+def _ask(explainer: Explainer, question: str, context: RequestContext, /, **arguments: object) -> object:
     """Answer a question.
 
     Raises:

@@ -17,7 +17,7 @@ from scheduler.request.scheduling_request import SchedulingRequest, ServerGroup
 LOG = logging.getLogger(f"nova.{__name__}")
 
 # Seconds that a request waits for those before, which choose a host meanwhile, and read nova's databases for
-# that. Each keeps a thread.
+# that; the first of an affinity group also claims it. Each keeps a thread.
 LOCK_TIMEOUT = 5.0
 
 AFFINITY = "affinity"

@@ -226,8 +226,12 @@ def _choose(
             session.begin(offer.hosts.table, current, offer.winners)
             with session:
                 choosing = world.driver.plan(offer.hosts, current, claims, offer.more, offer.usages, trace)
+                group = current.server_group
+                # The members after it have no other host than its own: if that is refused, they have none.
+                is_first = bool(group and group.is_affinity and not group.hosts)
+                chosen = choosing.choose_all() if is_first else None
         with session:
-            chosen = choosing.choose_all()
+            chosen = chosen or choosing.choose_all()
     except NoValidHost as error:
         if session.overtaken:
             raise AllocationUpdateFailed(request.instance_uuids[0], "another request was first") from error

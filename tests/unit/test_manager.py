@@ -1045,15 +1045,37 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
         assert len(set(pool.map(ask_for, members))) == 1
 
 
+def test_members_of_an_affinity_group_go_where_the_first_of_them_gets_room(make_world):
+    """Those that saw its first choice, which Placement refuses, would be left without a host."""
+    hosts, members = [host_with_candidate(f"h{n}").ram(65536 - n) for n in (1, 2, 3)], ["i1", "i2", "i3"]
+    world, meeting = make_world(hosts, {uuid_of("h1"): REFUSED}), threading.Barrier(len(members))
+
+    def claim_once_all_have_chosen():
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(0.5)  # nobody else comes while the first one is served
+
+    world.placement.before_a_claim = claim_once_all_have_chosen
+
+    def ask_for(member):
+        together = group(
+            uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=members, hosts=[]
+        )
+        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
+
+    with ThreadPoolExecutor(len(members)) as pool:
+        assert set(pool.map(ask_for, members)) == {"h2"}
+
+
 @pytest.mark.parametrize("policy", ["affinity", "soft-affinity"])
 def test_no_member_of_a_group_waits_until_placement_has_taken_the_claim_of_another(make_world, policy):
-    """Each would keep a thread, until all other requests wait for one."""
+    """Each would keep a thread, until all other requests wait for one. Of an affinity group it is not the first."""
     world, meeting = make_world(two_hosts()), threading.Barrier(2)
+    hosts = ["h1"] if policy == "affinity" else []
     world.manager.world.groups._lock_timeout = 600.0
     world.placement.before_a_claim = lambda: meeting.wait(20)
 
     def ask_for(member):
-        together = group(uuid=uuid_of("group"), policy=policy, members=["i1", "i2"], hosts=[])
+        together = group(uuid=uuid_of("group"), policy=policy, members=["i1", "i2"], hosts=hosts)
         return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
 
     with ThreadPoolExecutor(2) as pool:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import NOTHING, ConsumerAllocations
 from scheduler.placement.claim_events import ClaimHistory, ClaimState
@@ -313,6 +314,14 @@ def test_a_consumer_is_written_of_which_a_missing_provider_left_a_record():
     world = World()
     assert world.write(GONE).outcome is Outcome.GONE
     assert world.write(A).outcome is DONE
+
+
+@pytest.mark.parametrize("releases", [False, True])
+def test_after_the_deadline_of_the_request_the_outcome_of_a_lost_try_is_read_too(releases):
+    world = World(["unanswered"], held=holding(A, generation=3))
+    with limit_to(Deadline(0.0, lambda: 1.0)):
+        written = world.release(3) if releases else world.write(B, 3)
+    assert (written.outcome, written.lost) == (DONE, 1)
 
 
 @pytest.mark.parametrize("calls", [2, 9, 20])

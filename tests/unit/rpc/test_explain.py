@@ -133,6 +133,7 @@ def test_only_administrators_are_answered(method, arguments):
         ("host_history", {"host": None}),
         ("host_history", {}),
         ("waiting", {"name": "req-0"}),
+        ("waiting", {"question": "decisions"}),
     ],
 )
 def test_wrong_arguments_are_refused(method, arguments):
