@@ -352,4 +352,3 @@ CLUSTER: dict[str, Maker] = {
     "galera split without quorum": _separated(DATABASES, DATABASES),
     "rabbitmq split without quorum": _separated(BROKERS, BROKERS),
 }
-FAULTS = CHAOS | CLUSTER

@@ -1,7 +1,7 @@
 """Load real schedulers on real servers, break one part after another, and compare replies with Placement."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 import itertools
 import logging
 import random
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
             if not cloud.clock:
                 print("There is no C compiler: no clock jumps")
             samples: list[Sample] = []
-            rounds = run(cloud, Rounds(cloud, options.callers), drawn, options)
+            rounds = run(cloud, Rounds(cloud, options.callers), faults.CHAOS, drawn, options)
             outcomes = list(_measured(cloud, rounds, samples))
             flat = not watched or is_flat(cloud, samples)
     print_table(outcomes)
@@ -99,7 +99,11 @@ def is_flat(cloud: RunningWorld, samples: Sequence[Sample]) -> bool:
 
 
 def run(
-    cloud: RunningWorld, rounds: Rounds, names: Iterable[str], options: argparse.Namespace
+    cloud: RunningWorld,
+    rounds: Rounds,
+    makers: Mapping[str, faults.Maker],
+    names: Iterable[str],
+    options: argparse.Namespace,
 ) -> Iterator[Outcome]:
     """Run a round for each fault, as long as the time permits, and yield its outcome, which is printed.
 
@@ -110,7 +114,7 @@ def run(
     for number, name in enumerate(names, 1):
         # of its own for each round: what a round draws does not depend on how many requests others sent
         rng = random.Random(f"{options.seed} {number} {name}")
-        fault = faults.FAULTS[name](cloud, rng)
+        fault = makers[name](cloud, rng)
         if fault is None:
             continue
         if time.monotonic() > end:

@@ -70,7 +70,7 @@ def _run(options: argparse.Namespace, directory: Path, system: Path | None) -> i
         print(f"A cluster, started in {time.monotonic() - started:.0f} s", flush=True)
         rounds = Rounds(cloud, options.callers, insist=True, recovery_limit=RECOVERY_LIMIT)
         outcomes, errors = [], cluster.errors(cloud)
-        for outcome in chaos.run(cloud, rounds, options.only or faults.CLUSTER, options):
+        for outcome in chaos.run(cloud, rounds, faults.CLUSTER, options.only or faults.CLUSTER, options):
             outcomes.append(outcome)
             earlier, errors = errors, cluster.errors(cloud)
             seen = ", ".join(f"{code}: {count}" for code, count in sorted((errors - earlier).items()))

@@ -132,10 +132,11 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
         ]
         if self.reason:
             facts.append(Fact("reason:", self.reason))
+        most = max(1, self.instances)
         columns: Columns = {
             "Cell": "cell", "Zone": "zone", "Instances": "instances",
             "Hosts with room": lambda one: f"{one.hosts_with_room} of {one.hosts + one.not_offered}",
-            "Share": lambda one: Bar(0, 100 * one.instances / max(1, self.instances), str(one.instances)),
+            "Share": lambda one: Bar(0, 100 * one.instances / most, str(one.instances), "" if one.instances else BAD),
             "Runs out first (hosts)": "limits_here",
             "Stranded then": lambda one: amounts(one.stranded),
         }  # fmt: skip

@@ -14,6 +14,7 @@ What becomes of a requested move is read in nova: the task, host and actions of 
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 import fcntl
@@ -222,12 +223,13 @@ class RunJournal:
         except OSError as error:
             holder = os.pread(self._lock, 200, 0).decode(errors="replace") or "another process"
             raise JournalUnusable(f"{self.path} is held by {holder}, which carries the plan out") from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, this_process().encode(), 0)
+        with suppress(OSError):  # the disk is full: others do not hear who holds it
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, this_process().encode(), 0)
 
     def _read(self) -> None:
         try:
-            self._saved = self.path.read_text() if self.path.exists() else ""
+            self._saved = self.path.read_text("utf-8") if self.path.exists() else ""
         except OSError as error:
             raise JournalUnusable(f"Cannot read {self.path}: {error.strerror}") from error
         except ValueError as error:

@@ -20,7 +20,7 @@ from scheduler.operators.run.nova_api import (
     Unanswered,
 )
 from scheduler.operators.run.plans import RunStep
-from scheduler.placement.errors import PlacementError
+from scheduler.placement.errors import PlacementAuthFailure, PlacementError
 
 Result = TypeVar("Result")
 
@@ -85,12 +85,12 @@ class Reader:
         while True:
             try:
                 return call(*arguments)
+            except (Refused, NotAllowed, PlacementAuthFailure) as error:
+                raise Surprise(f"Cannot read from nova or Placement: {error}") from error
             except (Unanswered, PlacementError) as error:
                 if self._timing.clock() >= until:
                     waited = f"for {self._limits.silence:g} s"
                     raise Surprise(f"Nova or Placement is unavailable {waited}: {error}") from error
-            except (Refused, NotAllowed) as error:
-                raise Surprise(f"Cannot read from nova: {error}") from error
             self._timing.sleep(self._limits.poll)
 
 

@@ -110,6 +110,7 @@ class Runner:
         try:
             if self._finish_open():
                 plan = self._plan(self._journal.state.moved)
+            self._check()
             self._disable(services, reason)
             self._rounds(plan, repeats=repeats)
             held = {} if evacuate else self._held(plan.hosts)

@@ -41,7 +41,7 @@ def write(path: str | Path, text: str, mode: int = 0o600, *, durable: bool = Fal
                 os.fsync(written.fileno())
         new.replace(file)
     except BaseException:
-        new.unlink()
+        new.unlink(missing_ok=True)
         raise
     if durable:
         directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -143,3 +143,13 @@ def test_a_clock_jumps_for_processes_that_use_it(tmp_path):
     wall, monotonic = map(float, told.split())
     assert wall == pytest.approx(time.time() - 3600, abs=60)
     assert monotonic == pytest.approx(time.monotonic(), abs=60)
+
+
+def test_a_cloud_that_is_no_cluster_has_faults_of_its_own():
+    """Several have the name of a cluster's."""
+    names = sorted(faults.CHAOS.keys() & faults.CLUSTER.keys())
+    asked = []
+    makers = {name: lambda *_cloud, name=name: asked.append(name) for name in names}
+    options = SimpleNamespace(seed=1, minutes=math.inf, seconds=None)
+    assert list(command.run(SimpleNamespace(), SimpleNamespace(), makers, names, options)) == []
+    assert asked == names != []

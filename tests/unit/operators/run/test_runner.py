@@ -360,6 +360,12 @@ def test_an_evacuation_without_a_valid_host_is_tried_again(file):
 # -- interruptions
 
 
+def test_ctrl_c_while_the_first_plan_is_made_disables_no_host(file):
+    cloud = three()
+    assert start(cloud, file, halted=lambda: True).state == "interrupted"
+    assert cloud.calls == []
+
+
 def test_after_ctrl_c_open_moves_end_and_the_same_command_goes_on(file):
     cloud, lines = three(), Lines()
     outcome = start(cloud, file, halted=lambda: cloud.now > 1003, lines=lines)
