@@ -68,7 +68,8 @@ class DecisionMemory:
             # no table is kept for long: a new one comes every few seconds
             is_old = self._table is not None and self._table is not record.table
             self._table = record.table
-            if is_old or record.error is not None or len(self._waiting) >= MOST_WAITING:
+            is_large = len(record.instances) > FEW
+            if is_old or is_large or record.error is not None or len(self._waiting) >= MOST_WAITING:
                 self._pack()
             self._shrink()
         return kept
@@ -83,6 +84,7 @@ class DecisionMemory:
     def text(self, kept: KeptDecision) -> bytes:
         """Return the document of a decision that was added, also if it is kept no more."""
         with self._lock:
+            self._pack()
             self._make(kept)
             self._shrink()
             return kept.text
@@ -108,15 +110,14 @@ class DecisionMemory:
 
     def _pack(self) -> None:
         """Pack what waits; make the documents of what is large. The caller holds the lock."""
-        for kept in self._waiting:
+        waiting, self._waiting, self._table = self._waiting, [], None
+        for kept in waiting:
             if (record := kept.record) is not None:
                 size = record.pack()
                 if record.error is not None or len(record.instances) > FEW or size > LARGEST_SPEC:
                     self._make(kept)
                 else:
                     self._resize(kept, RECORD + size)
-        self._waiting.clear()
-        self._table = None
 
     def _resize(self, kept: KeptDecision, size: int) -> None:
         if kept.is_kept:

@@ -94,8 +94,11 @@ class NamedHosts:
         self._outcomes = outcomes
         self._best = best
         self._numbers = TableRows(np.fromiter(outcomes, np.int64, len(outcomes)))
-        self._rows = [table.rows[TableRow(row)] for row in outcomes]
-        self._aggregates = table.coded["aggregates"].take(self._numbers)
+        # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
+        rows = [table.rows[TableRow(row)] for row in outcomes]
+        self._names = [(row.host, row.nodename, row.cell_uuid) for row in rows]
+        aggregates = table.coded["aggregates"]
+        self._zones = [aggregates[TableRow(row)].availability_zone("") for row in outcomes]
 
     @property
     def best(self) -> list[int]:
@@ -109,17 +112,17 @@ class NamedHosts:
 
     def columns(self, names: Names, *, complete: bool) -> Hosts:
         """Return the hosts by name."""
-        cells = {uuid: code for code, uuid in enumerate({row.cell_uuid: None for row in self._rows})}
-        zones, aggregates = self._aggregates.codes.tolist(), self._aggregates.values
+        cells = {uuid: code for code, uuid in enumerate({cell: None for _, _, cell in self._names})}
+        zones = {zone: code for code, zone in enumerate(dict.fromkeys(self._zones))}
         return Hosts(
             complete,
-            [row.host for row in self._rows],
-            [row.nodename for row in self._rows],
-            [cells[row.cell_uuid] for row in self._rows],
-            zones,
+            [host for host, _, _ in self._names],
+            [node for _, node, _ in self._names],
+            [cells[cell] for _, _, cell in self._names],
+            [zones[zone] for zone in self._zones],
             [outcome for outcome, _ in self._outcomes.values()],
             [step for _, step in self._outcomes.values()],
-            [-1] * len(self._rows),
+            [-1] * len(self._names),
             {code: names.cells.get(uuid) or uuid for uuid, code in cells.items()},
-            {code: aggregates[code].availability_zone(names.default_zone) for code in set(zones)},
+            {code: zone or names.default_zone for zone, code in zones.items()},
         )

@@ -253,7 +253,7 @@ class WireList(base.ObjectListBase, WireObject):
 def wire_list(name: str, version: str, objname: str) -> Any:
     """Return the class, of this name, of lists of objects of the class called ``objname``."""
     objects = {"objects": fields.list_of(fields.nested(objname))}
-    return register(type(name, (WireList,), {"VERSION": version, "fields": objects}))
+    return register(type(name, (WireList,), {"__module__": __name__, "VERSION": version, "fields": objects}))
 
 
 DictCompat = base.VersionedObjectDictCompat

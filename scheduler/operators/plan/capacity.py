@@ -132,11 +132,10 @@ class CapacityPlan(Plan, kw_only=True, tag="capacity"):
         ]
         if self.reason:
             facts.append(Fact("reason:", self.reason))
-        most = max(1, self.instances)
         columns: Columns = {
             "Cell": "cell", "Zone": "zone", "Instances": "instances",
             "Hosts with room": lambda one: f"{one.hosts_with_room} of {one.hosts + one.not_offered}",
-            "Share": lambda one: Bar(0, 100 * one.instances / most, str(one.instances), "" if one.instances else BAD),
+            "Share": lambda one: _share(one.instances, self.instances),
             "Runs out first (hosts)": "limits_here",
             "Stranded then": lambda one: amounts(one.stranded),
         }  # fmt: skip
@@ -280,6 +279,10 @@ class CapacitiesPlan(Plan, kw_only=True, tag="capacities"):
             table(flavors, of_flavors, "Flavors, the scarcest first", pictures=("Left",), legend=legend),
             table(zones, of_zones, "Flavors by zone", searched=True),
         ]
+
+
+def _share(instances: int, most: int) -> Bar:
+    return Bar(0, 100 * instances / max(1, most), str(instances), "" if instances else BAD)
 
 
 def _left(one: OfFlavor) -> Bar:

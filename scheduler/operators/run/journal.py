@@ -223,7 +223,7 @@ class RunJournal:
         except OSError as error:
             holder = os.pread(self._lock, 200, 0).decode(errors="replace") or "another process"
             raise JournalUnusable(f"{self.path} is held by {holder}, which carries the plan out") from error
-        with suppress(OSError):  # the disk is full: others do not hear who holds it
+        with suppress(OSError):  # the disk is full: the name of the holder is only a hint
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, this_process().encode(), 0)
 

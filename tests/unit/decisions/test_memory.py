@@ -5,6 +5,7 @@ import weakref
 from scheduler.decisions import memory as module
 from scheduler.decisions.document import decode, encode
 from scheduler.decisions.memory import DecisionMemory
+from scheduler.hosts.rows import Parsed
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.options import make_conf
 from tests.unit.decisions.decisions import decide, record_of
@@ -102,6 +103,18 @@ def test_no_more_than_one_table_is_kept_and_not_for_more_than_some_decisions(mon
     del record
     assert [one() for one in tables] == [None] * 5
     assert [decode(text).hosts.host for text in memory.latest_first()] == [["h0", "h1"]] * 5
+
+
+def test_what_was_read_of_a_host_is_not_kept_with_a_decision():
+    """Each new row of a host that changes would be: its cells, devices and stats, of all hosts that are named."""
+    memory = DecisionMemory(10, PLENTY)
+    host = host_with_candidate("h").set(stats=Parsed({"io_workload": "1"}))
+    stats = weakref.ref(host.columns["stats"])
+    request = SchedulingRequest.of(make_spec(instance_uuid="i0"), ["i0"])
+    kept = [memory.add(decide(make_conf(), [host], request).record), memory.add(served())]
+    del host
+    assert stats() is None
+    assert decode(memory.text(kept[0])).hosts.host == ["h"]
 
 
 def test_a_document_that_changes_has_its_new_text_and_counts_with_its_new_size():
