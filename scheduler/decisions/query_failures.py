@@ -219,7 +219,7 @@ class Asking:
             # other hosts may lack nothing but to be the named one, and that one nothing but what others share
             anywhere = self._offered(self._named_part)[0]
             fitting |= anywhere & ~named
-            query.add_alternative(self._named_part.constraint, anywhere & named)
+            query.add_alternative(self._named_part.constraint, anywhere & named & ~self._known.offered)
         explained = fitting.copy()
         for part in self._parts:
             fails = before == 0 if part in unjudged else query.failed(part.constraint.text) & (before == 1)
