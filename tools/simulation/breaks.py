@@ -166,9 +166,9 @@ def _changed_is_done(write: Any) -> Any:
 
 
 def _nothing_on_error(read_many: Any) -> Any:
-    def read(reader: AllocationReader, uuids: Any, *rest: Any) -> Any:
+    def read(reader: AllocationReader, uuids: Any, *rest: Any, **options: Any) -> Any:
         try:
-            return read_many(reader, uuids, *rest)
+            return read_many(reader, uuids, *rest, **options)
         except PlacementSilent:
             return dict.fromkeys(uuids, NOTHING)
 
@@ -321,7 +321,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "pieces",
         _wrap(Recovery, "_release", _all_wait),
     ),
-    "nothing is released before an error": ("placement", _wrap(Session, "_release", _constant(None))),
+    "nothing is released before an error": ("many and deleted", _wrap(Session, "_release", _constant(None))),
     "one instance of several is released": ("many and deleted", _wrap(Claims, "release", _first_only)),
     "a release removes what another run wrote": (
         "together",
@@ -350,7 +350,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         _wrap(_Exchange, "_lose", _ending(Outcome.DONE)),
     ),
     "a write without a response counts as refused": (
-        "placement",
+        "many and deleted",
         _wrap(_Exchange, "_lose", _ending(Outcome.REFUSED)),
     ),
     "a refusal counts as done": ("placement", _wrap(_Exchange, "_refuse", _ending(Outcome.DONE))),
