@@ -16,7 +16,7 @@ What happens on the way is noted in the ``Trace``, which becomes the document of
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
@@ -222,16 +222,16 @@ def _choose(
     claims = session if request.claims else None
     try:
         # Until a host is reserved, which the next member sees: Placement takes as long as it takes.
-        with world.turn(request) as current:
+        with ExitStack() as turn:
+            current = turn.enter_context(world.turn(request))
             session.begin(offer.hosts.table, current, offer.winners)
             with session:
                 choosing = world.driver.plan(offer.hosts, current, claims, offer.more, offer.usages, trace)
                 group = current.server_group
-                # The members after it have no other host than its own: if that is refused, they have none.
-                is_first = bool(group and group.is_affinity and not group.hosts)
-                chosen = choosing.choose_all() if is_first else None
-        with session:
-            chosen = chosen or choosing.choose_all()
+                # Those after the first one have no host but its own: if that is refused, they have none.
+                if not (group and group.is_affinity and not group.hosts):
+                    turn.close()
+                chosen = choosing.choose_all()
     except NoValidHost as error:
         if session.overtaken:
             raise AllocationUpdateFailed(request.instance_uuids[0], "another request was first") from error
