@@ -4,8 +4,8 @@ A write had no response and may come late, a release was not carried out, or a c
 writes of its earlier run may still come. Each doubt is looked at when no late write is expected any more, and
 at growing intervals until it is settled, however long that takes. They are in memory alone. What a process
 leaves that ends before is found by nova's state: moves by the audit, and builds here. Those that conductors
-have given up are in doubt of the first scheduler, whoever has claimed for them: also a nova-scheduler, a
-conductor with an alternate, or a scheduler that was killed.
+have given up are in doubt of the first scheduler, also if a nova-scheduler, a conductor with an alternate, or
+a scheduler that was killed has claimed for them.
 
 What nova says of the instance decides: what a placed instance holds is left alone, a waiting one is left to
 its caller, one that nova does not know to the audit, and what others hold is released by the generation that
@@ -178,7 +178,7 @@ class Doubts:
             self._put(Doubt(uuid, owner, now, now + LATE_WRITE_WINDOW, answered, kept))
 
     def note_given_up(self, builds: Iterable[str]) -> None:
-        """Note that conductors have given builds up: what these hold is of no use, whoever wrote it."""
+        """Note that conductors have given builds up: what these hold, also from others, is of no use."""
         self.note_unknown([uuid for uuid in builds if uuid not in self._doubts], None)
 
     def note_answered(self, answered: Mapping[str, Answered]) -> None:

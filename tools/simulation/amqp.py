@@ -115,7 +115,7 @@ class Connection(pyamqp.Connection):
         self._broker.take(self, channel_id, sig, arguments, content)
 
     def receive(self, channel_id: int, sig: tuple[int, int], arguments: tuple, content: Any = None) -> None:
-        """Take a method of the broker, for whoever reads next."""
+        """Take a method of the broker, for the next task that reads."""
         self._received.append((channel_id, sig, arguments, content))
         self.look()
 

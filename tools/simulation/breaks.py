@@ -99,7 +99,7 @@ def _first_only(release: Any) -> Any:
 
 
 def _whatever_generation(release: Any) -> Any:
-    """Release what an instance holds now, whoever wrote it."""
+    """Release what an instance holds now, also what others wrote."""
 
     def released(claimer: Claims, held: Any, *rest: Any) -> Any:
         try:

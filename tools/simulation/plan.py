@@ -119,7 +119,7 @@ PROFILES["scarce"] = {"weather": 4, "slow": 6, "provider": 6, "delete": 4, "outs
 PROFILES["blind"] = {**PLACEMENT, "database": 8, "pause": 5, "absence": 5, "redelivery": 2}
 # Placement is killed while it writes.
 PROFILES["crash"] = {"crash": 12, "slow": 6, "weather": 2, "redelivery": 3, "kill": 2, "delete": 2}
-# Writes come late, when whoever sent them is gone or was refused, for instances that are deleted. There is
+# Writes come late, when their sender is gone or was refused, for instances that are deleted. There is
 # room only at times.
 PROFILES["late"] = {"lost": 12, "guests": 10, "kill": 5, "delete": 8, "crowd": 1}
 # What instances hold cannot be read.
