@@ -93,16 +93,11 @@ def _consume(
 
 
 def usable_candidates(
-    pools: PoolSet | None, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
+    pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
 ) -> list[int]:
     """Return the allocation candidates of a host whose devices can serve the requests on any NUMA cells.
-
-    Args:
-        pools: The pools of the host; None if it has not reported yet.
 
     Returns:
         Their positions in ``mappings``, in order.
     """
-    if pools is None:
-        return [] if requests else list(range(len(mappings)))
     return [i for i, mapping in enumerate(mappings) if not unsupported_reason(pools, requests, mapping)]

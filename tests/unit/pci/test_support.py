@@ -33,8 +33,6 @@ def test_applied_requests_consume_devices_until_one_is_refused():
     [
         (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], [1, 2]),
         (POOLS, (), [{}, None], [0, 1]),
-        (None, (), [{}], [0]),
-        (None, (REQUEST,), [{}], []),
         (PoolSet(), (REQUEST,), [{}], []),
         (PoolSet(problem="unreadable"), (REQUEST,), [{}], []),
         (PoolSet(problem="unreadable"), (), [{}], [0]),
