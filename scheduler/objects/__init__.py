@@ -10,7 +10,6 @@ from scheduler.objects.base import (
     InvalidField,
     MissingField,
     UnsupportedObjectError,
-    WireList,
     WireObject,
     hydrate,
     is_envelope,
