@@ -57,7 +57,6 @@ class CandidateMirror:
         known: What is known of the nodes.
         reader: What reads them.
         look_up: Reads nodes that suit a query by nova's databases; see ``MirrorLookups``.
-        has_seen: Returns whether a node is mirrored, or known to have no free memory.
         limits: What is known of their unit limits.
     """
 
@@ -85,7 +84,6 @@ class CandidateMirror:
         self._round_done = threading.Condition()
         self._lookups = MirrorLookups(client, self.known, self.reader)
         self.look_up = self._lookups.look_up
-        self.has_seen = self.reader.has_seen
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False

@@ -114,7 +114,7 @@ class MirroredHosts:
             known = self._rows_in(table, uuids)
             missing = np.ones(len(table), bool)
             missing[known[known >= 0]] = False
-            has_seen = self._mirror.has_seen
+            has_seen = self._mirror.reader.has_seen
             unseen = [row for row in np.flatnonzero(missing) if not has_seen(table.rows[row].uuid)]
             self._unseen = np.array(unseen, np.int64)
             self._unseen_of = uuids, index
