@@ -10,9 +10,7 @@ class VirtCPUTopology(base.WireObject):
     """Sockets, cores and threads of the guest."""
 
     VERSION = "1.0"
-    fields = {
-        **fields.each("sockets cores threads", fields.integer(nullable=True, default=1)),
-    }
+    fields = fields.each("sockets cores threads", fields.integer(nullable=True, default=1))
 
 
 @base.register
