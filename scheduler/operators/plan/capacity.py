@@ -17,6 +17,7 @@ from scheduler.operators.app import AS_METRICS, flag, value, writing
 from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, amounts
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
+from scheduler.operators.plan.moves import summed
 from scheduler.operators.shown.files import Measured, write_metrics
 from scheduler.operators.shown.shown import BAD, Bar, Columns, Fact, Head, Saying, Table, table
 from scheduler.operators.snapshot import requests
@@ -155,7 +156,7 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
             reason = cloud.decide(again, [again.instance_uuid], explain=True).why
     except BerthError as error:
         reason = getattr(error, "reason", "") or str(error)
-    total = _summed(Room, list(found.values()), not_offered=len(_not_offered(cloud, found)))
+    total = _room(Room, list(found.values()), not_offered=len(_not_offered(cloud, found)))
     return CapacityPlan(
         flavor=name,
         instances=total.instances,
@@ -180,7 +181,7 @@ def _by_place(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> Iterator[P
         others[place(row)] += 1
     for cell, zone in sorted(offered.keys() | others.keys()):
         here = offered.get((cell, zone), [])
-        yield _summed(PlaceRoom, here, not_offered=others[cell, zone], cell=cell, zone=zone)
+        yield _room(PlaceRoom, here, not_offered=others[cell, zone], cell=cell, zone=zone)
 
 
 def _not_offered(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> list[int]:
@@ -191,28 +192,18 @@ def _not_offered(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> list[in
 Kind = TypeVar("Kind", bound=Room)
 
 
-def _summed(kind: type[Kind], found: Sequence[FitOnHost], **more: Any) -> Kind:
+def _room(kind: type[Kind], found: Sequence[FitOnHost], **more: Any) -> Kind:
     """Return what several hosts have room for together."""
     limits: Counter[str] = Counter(fit.limit for fit in found)
-    free: Counter[str] = Counter()
-    for fit in found:
-        free.update(fit.free)
     return kind(
         instances=sum(fit.count for fit in found),
         hosts=len(found),
         hosts_with_room=sum(fit.count > 0 for fit in found),
         limits=[FirstLimit(*each) for each in limits.most_common()],
-        free=dict(sorted(free.items())),
-        stranded=_stranded(found),
+        free=summed(fit.free for fit in found),
+        stranded=summed(fit.stranded for fit in found),
         **more,
     )
-
-
-def _stranded(found: Iterable[FitOnHost]) -> dict[str, int]:
-    stranded: Counter[str] = Counter()
-    for fit in found:
-        stranded.update(fit.stranded)
-    return dict(sorted(stranded.items()))
 
 
 # -- of all flavors --------------------------------------------------------------------------------------
@@ -319,7 +310,8 @@ def _in_zones(cloud: PlannedCloud, found: Mapping[int, FitOnHost], left: AfterLo
     for row, fit in found.items():
         zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
     for zone, here in sorted(zones.items()):
-        yield InZone(zone, sum(fit.count for fit in here), left.of_zone[zone], _stranded(here))
+        stranded = summed(fit.stranded for fit in here)
+        yield InZone(zone, sum(fit.count for fit in here), left.of_zone[zone], stranded)
 
 
 def metrics(flavors: Sequence[OfFlavor]) -> list[Measured]:

@@ -233,7 +233,7 @@ def _document(
             for number, move in enumerate(moves, 1)
         ],
         without_place=[unplaced(cloud, each, sources[each.index]) for each in stuck],
-        missing=summed(stuck),
+        missing=summed(each.amounts for each in stuck),
         targets=list(_targets(cloud, moves)),
         all_placed=not stuck,
     )

@@ -244,11 +244,11 @@ class Mover:
         return None if plain is None else plain.amounts
 
 
-def summed(stuck: Iterable[Stuck]) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for each in stuck:
-        found.update(each.amounts)
-    return dict(sorted(found.items()))
+def summed(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in amounts:
+        total.update(each)
+    return dict(sorted(total.items()))
 
 
 # -- documents -------------------------------------------------------------------------------------------

@@ -279,7 +279,7 @@ def survive(cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None =
         **_survived(answers),
         flavor=flavor,
         answers=[_failed(losses, each) for each in answers[:MOST_REPORTED]],
-        missing=dict(sorted(_most(summed(each.stuck) for each in lost).items())),
+        missing=dict(sorted(_most(summed(one.amounts for one in each.stuck) for each in lost).items())),
         may_be_added=0 if lost or not flavor else _addable(losses, answers[:MOST_COUNTED], flavor),
         all_placed=not lost,
     )
@@ -316,7 +316,7 @@ def _failed(losses: Losses, answer: DomainLoss) -> Failed:
         instances=answer.instances,
         placed=answer.instances - len(stuck),
         by_hand=dict(answer.by_hand),
-        missing=summed(stuck),
+        missing=summed(each.amounts for each in stuck),
         without_place=[unplaced(losses.cloud, each, int(rows[each.index])) for each in stuck[:MOST_STUCK]],
     )
 
