@@ -229,17 +229,15 @@ class RunJournal:
 
     def _read(self) -> None:
         try:
-            self._saved = self.path.read_text("utf-8") if self.path.exists() else ""
+            self._saved = self.path.read_bytes() if self.path.exists() else b""
         except OSError as error:
             raise JournalUnusable(f"Cannot read {self.path}: {error.strerror}") from error
-        except ValueError as error:
-            raise JournalUnusable(f"{self.path} is not the state of a run") from error
         self._load()
 
     def _load(self) -> None:
         try:
             self.state = _state.decode(self._saved) if self._saved else RunState()
-        except msgspec.DecodeError as error:
+        except ValueError as error:  # also of msgspec
             raise JournalUnusable(f"{self.path} is not the state of a run") from error
         self.state.state_file = str(self.path)
 
@@ -254,13 +252,13 @@ class RunJournal:
         Raises:
             JournalUnusable: It cannot be written. The state is then what the file has.
         """
-        text = msgspec.json.encode(self.state).decode()
+        data = msgspec.json.encode(self.state)
         try:
-            files.write(self.path, text, durable=True)
+            files.write(self.path, data.decode(), durable=True)
         except OSError as error:
             self._load()
             raise JournalUnusable(f"Cannot write {self.path}: {error.strerror}") from error
-        self._saved = text
+        self._saved = data
 
     def save_move(self, move: RunMove) -> None:
         """Write the state with a move in place of the last one of its instance; raises as ``save``."""
