@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, REJECTED, Hosts
-from scheduler.hosts.coordinates import TableRow, TableRows
+from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.table import HostTable
 from scheduler.objects import Selection
 
@@ -66,17 +66,18 @@ class Outcomes:
         for host in refused:
             add(REFUSED, table.rows_named.get(host, ()))
         best = [] if self.best is None else self.best.tolist()
-        if offered is not None:
+        if offered is None:
+            add(PASSED, best)
+        else:
             out = [*(rows for _, rows in self.rejected), *self.excluded]
             passed = offered[~np.isin(offered, np.concatenate(out))] if out else offered
-            best = [row for row in best if row in passed] + passed.tolist()
-        add(PASSED, best)
+            add(PASSED, [row for row in best if row in passed] + passed.tolist())
         most = NAMED if offered is None else None
         for step, rows in reversed(self.rejected):
             add(REJECTED, rows[:most].tolist(), step)
         for rows in self.excluded:
             add(EXCLUDED, rows[:most].tolist())
-        return NamedHosts(table, outcomes, [] if self.best is None else self.best.tolist())
+        return NamedHosts(table, outcomes, best)
 
 
 class NamedHosts:
@@ -93,7 +94,6 @@ class NamedHosts:
         """
         self._outcomes = outcomes
         self._best = best
-        self._numbers = TableRows(np.fromiter(outcomes, np.int64, len(outcomes)))
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
         rows = [table.rows[TableRow(row)] for row in outcomes]
         self._names = [(row.host, row.nodename, row.cell_uuid) for row in rows]
@@ -108,7 +108,7 @@ class NamedHosts:
 
     def failing(self, sets: np.ndarray) -> list[int]:
         """Return the set of constraints that each host fails, by that of each row of the table."""
-        return sets[self._numbers].tolist()
+        return sets[list(self._outcomes)].tolist()
 
     def columns(self, names: Names, *, complete: bool) -> Hosts:
         """Return the hosts by name."""
