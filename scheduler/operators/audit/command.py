@@ -81,8 +81,7 @@ def audit(conf: cfg.ConfigOpts, args: argparse.Namespace) -> Audited:
     try:
         nova = NovaReader(engines, CellCalls(lambda: conf.berth.cell_timeout), conf.database.connection)
         grace = timedelta(seconds=args.grace)
-        found = Audit(placement, nova, grace=grace, recheck_after=args.recheck_after, limit=args.limit)
-        return found.run()
+        return Audit(placement, nova, grace=grace, recheck_after=args.recheck_after, limit=args.limit).run()
     finally:
         placement.close()
         engines.dispose()
