@@ -193,7 +193,6 @@ def bars(
     title: str,
     rows: Iterable[tuple[Words, float, float, str, str]],
     legend: Sequence[tuple[str, str]] = (),
-    note: str = "",
     most: float = 0,
 ) -> Table:
     """Return a picture, which only pages have, of rows with label, the two values, words and look.
@@ -208,7 +207,7 @@ def bars(
         for label, whole, part, words, look in rows[:MOST_BARS]
     ]
     left = len(rows) - len(drawn)
-    return Table(("", "", ""), drawn, title, note, legend=legend, left_out=left, only_on_page=True)
+    return Table(("", "", ""), drawn, title, legend=legend, left_out=left, only_on_page=True)
 
 
 # -- head ------------------------------------------------------------------------------------------------
