@@ -71,7 +71,7 @@ def _environment() -> Environment:
 
 
 def _kind(value: Any) -> str:
-    """Return the name of the macro that draws a cell or a part."""
+    """Return the name of the macro that draws a cell."""
     return type(value).__name__.lower()
 
 
