@@ -27,6 +27,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.driver import FilterDriver
 from scheduler.weights.amounts import PCIWeigher
 from tests.builders import make_host, make_view
+from tests.integration.interop.numa_pci_caller import shown_cells, shown_limits, shown_usage
 from tests.unit.selection.requests import make_conf, make_spec
 
 FILTERS = {"NUMATopologyFilter": NUMATopologyFilter, "PciPassthroughFilter": PciPassthroughFilter}
@@ -116,7 +117,7 @@ class RecordingChain(FilterChain):
 
     def _note_first(self, hosts):
         left = [[one.number for one in hosts.candidates(index)] for index in range(len(hosts))]
-        limits = _shown_limits(hosts.limits(0).get("numa_topology"))
+        limits = shown_limits(hosts.limits(0).get("numa_topology"))
         self.steps[-1].update(candidates_left=left, limits=limits)
 
     def close(self, hosts):
@@ -199,44 +200,12 @@ def _request(stored):
     return make_spec(flavor=flavor, image=image, requested_resources=groups, **members)
 
 
-def _shown_limits(limits):
-    if limits is None:
-        return None
-    shown = {name: getattr(limits, f"{name}_allocation_ratio") for name in ("cpu", "ram")}
-    if "network_metadata" in limits:
-        network = limits.network_metadata
-        shown["physnets"] = sorted(network.physnets) if "physnets" in network else []
-        shown["tunneled"] = "tunneled" in network and network.tunneled
-    return shown
-
-
 def _shown_cells(guest):
-    if guest is None:
-        return None
-    return [
-        {
-            "host_cell": cell.id,
-            "pagesize": cell.pagesize,
-            "pins": {str(vcpu): cpu for vcpu, cpu in cell.pins or ()},
-            "reserved": sorted(cell.reserved or ()),
-        }
-        for cell in guest.cells
-    ]
+    return shown_cells(guest, pins="pins", reserved="reserved")
 
 
 def _shown_usage(host):
-    if host is None:
-        return None
-    return [
-        {
-            "id": cell.id,
-            "cpu_usage": cell.cpu_usage,
-            "memory_usage": cell.memory_usage,
-            "pinned_cpus": sorted(cell.pinned),
-            "pages_used": {str(pool.size): pool.used for pool in cell.pages},
-        }
-        for cell in host.cells
-    ]
+    return shown_usage(host, pinned="pinned", pages="pages", size="size")
 
 
 def _shown_pools(pools):

@@ -59,21 +59,22 @@ def main():
 # ---- results in the words of the cases
 
 
-def shown_cells(guest):
+def shown_cells(guest, pins="cpu_pinning_raw", reserved="cpuset_reserved"):
+    """``pins`` and the like are the names that the attributes of a cell have."""
     if guest is None:
         return None
     return [
         {
             "host_cell": cell.id,
             "pagesize": cell.pagesize,
-            "pins": {str(vcpu): cpu for vcpu, cpu in (cell.cpu_pinning_raw or {}).items()},
-            "reserved": sorted(cell.cpuset_reserved or ()),
+            "pins": {str(vcpu): cpu for vcpu, cpu in dict(getattr(cell, pins) or ()).items()},
+            "reserved": sorted(getattr(cell, reserved) or ()),
         }
         for cell in guest.cells
     ]
 
 
-def shown_usage(topology):
+def shown_usage(topology, pinned="pinned_cpus", pages="mempages", size="size_kb"):
     if topology is None:
         return None
     return [
@@ -81,8 +82,8 @@ def shown_usage(topology):
             "id": cell.id,
             "cpu_usage": cell.cpu_usage,
             "memory_usage": cell.memory_usage,
-            "pinned_cpus": sorted(cell.pinned_cpus),
-            "pages_used": {str(pool.size_kb): pool.used for pool in cell.mempages},
+            "pinned_cpus": sorted(getattr(cell, pinned)),
+            "pages_used": {str(getattr(pool, size)): pool.used for pool in getattr(cell, pages)},
         }
         for cell in topology.cells
     ]
@@ -92,7 +93,7 @@ def shown_limits(limits):
     if limits is None:
         return None
     shown = {name: getattr(limits, f"{name}_allocation_ratio") for name in ("cpu", "ram")}
-    if limits.obj_attr_is_set("network_metadata"):
+    if "network_metadata" in limits:
         network = limits.network_metadata
         shown["physnets"] = sorted(network.physnets) if "physnets" in network else []
         shown["tunneled"] = "tunneled" in network and network.tunneled
