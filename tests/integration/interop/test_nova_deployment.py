@@ -95,15 +95,15 @@ def test_what_a_buried_build_holds_is_released(cloud, seen):
     engines = Engines(conf)
     cells = Cells(engines, conf)
     cells.load()
-    clock, loops = Clock(), []
+    clock, loop = Clock(), IdleLoop()
     writer = AllocationWriter(PlacementClient.from_conf(conf), timing=Timing(clock))
     states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
-    doubts = Doubts(writer, states.of, make_loop=lambda *work: loops.append(IdleLoop(*work)) or loops[0])
+    doubts = Doubts(writer, states.of, make_loop=loop.take)
     doubts.note_given_up(BuriedBuilds(conf, engines, OwnService(conf, engines).leads).read_new())
-    loops[0].work()
+    loop.work()
     assert held(cloud, instance) == {host.name: SMALL}
     clock.now += LATE_WRITE_WINDOW
-    loops[0].work()
+    loop.work()
     assert held(cloud, instance) == {}
     engines.dispose()
 

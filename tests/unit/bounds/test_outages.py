@@ -42,9 +42,9 @@ class World:
         self.problem = None
         self.lacks_hosts = False
         self.lacks = []
-        self.patience = PATIENCE
+        self.patience, self.loop = PATIENCE, IdleLoop()
         self.outages = Outages(
-            self.find, lambda: self.patience, lambda: self.lacks_hosts, self.clock, self.wait, self.make_loop
+            self.find, lambda: self.patience, lambda: self.lacks_hosts, self.clock, self.wait, self.loop.take
         )
         self.outages.start()
         self.outages.follow(self.lacks.append, threads=4)
@@ -52,10 +52,6 @@ class World:
         self.tries = []
         self.suspects = []
         self.next_look = 0.0
-
-    def make_loop(self, name, work):
-        self.loop = IdleLoop(name, work)
-        return self.loop
 
     def find(self, suspect):
         self.suspects.append(suspect)

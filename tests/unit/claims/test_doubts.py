@@ -36,18 +36,14 @@ class World:
         if held is not None:
             self.api.consumers[UUID] = held
         writer = writer_of(self.api, timing=self.clock.timing)
-        self.nodes, self.coming = {}, {UUID: "host a"}
+        self.nodes, self.coming, self.loop = {}, {UUID: "host a"}, IdleLoop()
         self.doubts = Doubts(
             writer,
             self.ask_nova,
             lambda hosts: [self.nodes[host] for host in hosts if host in self.nodes],
             lambda hosts: [uuid for uuid in hosts if hosts[uuid] == self.coming.get(uuid)],
-            self.make_loop,
+            self.loop.take,
         )
-
-    def make_loop(self, name, work):
-        self.loop = IdleLoop(name, work)
-        return self.loop
 
     def ask_nova(self, uuids, hosts):
         return self.states_of(uuids, hosts)

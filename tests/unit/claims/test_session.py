@@ -51,7 +51,7 @@ class World:
 
     def __init__(self, faults=(), past=False, state=WAITING, deadline=float("inf"), ignored=(), room=9):
         self.api = FakeConsumers({A: room, B: room}, write_faults=[*faults])
-        self.clock = SleepClock()
+        self.clock, self.loop = SleepClock(), IdleLoop()
         self.state = state
         self.claimer = claimer_of(
             self.api, timing=self.clock.timing, states=lambda uuids, _: dict.fromkeys(uuids, self.state)
@@ -60,7 +60,7 @@ class World:
             self.claimer.writer,
             self.claimer.states_of,
             come_to=lambda hosts: [uuid for uuid, host in hosts.items() if host == "host 1"],
-            make_loop=self.make_loop,
+            make_loop=self.loop.take,
         )
         call = Call(Frame(identity="message"), past=past)
         context = SimpleNamespace(user_id="caller", call=call)
@@ -74,10 +74,6 @@ class World:
         prepare = lambda *_: self.of_pass  # noqa: E731
         self.claims = Session(self.claimer, self.reservations, request, prepare, self.clock)
         self.claims.begin(None, request)
-
-    def make_loop(self, name, work):
-        self.loop = IdleLoop(name, work)
-        return self.loop
 
     def look(self, **checks):
         """Begin a pass with these checks."""

@@ -25,14 +25,14 @@ def sweep(cloud, client):
     cells.load()
     cloud.nova.add_service(conf.host, binary="nova-scheduler")
     states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
-    clock, loops = Clock(), []
+    clock, loop = Clock(), IdleLoop()
     writer = AllocationWriter(client, timing=Timing(clock))
-    doubts = Doubts(writer, states.of, make_loop=lambda *work: loops.append(IdleLoop(*work)) or loops[0])
+    doubts = Doubts(writer, states.of, make_loop=loop.take)
 
     def run():
         doubts.note_given_up(BuriedBuilds(conf, engines, OwnService(conf, engines).leads).read_new())
         clock.now += LATE_WRITE_WINDOW
-        loops[0].work()
+        loop.work()
 
     return run
 
