@@ -61,7 +61,6 @@ from scheduler.workflow.candidate_hosts import CandidateHosts
 from scheduler.workflow.world import LiveWorld
 from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_host, make_table, uuid_of
 from tests.support.clock import Clock
-from tests.support.mirrors import no_mirror
 from tests.support.placement import Placement, make_node
 from tests.support.waiting import eventually
 from tests.unit.placement.test_log import ask_in_full
@@ -263,7 +262,7 @@ def make_world(conf):
             FakePlacement([*hosts, *unknown], answers),
             Told(),
         )
-        mirror = mirror or no_mirror()
+        mirror = mirror or CandidateMirror(None, lambda: 8.0)  # never refreshed: Placement is asked
         state = LocalState(found.pending, lambda: found.table, mirror)
         stream = DecisionStream(broker, state, f"s{next(numbers)}", "") if broker else NoStream()
         placement.listeners = mirror, stream.sharing

@@ -171,7 +171,7 @@ class TestRelease:
         assert cloud.held(instance) == NOTHING
 
 
-def test_one_host_and_many_claimers(claimer, cloud, client, candidates):
+def test_one_host_and_many_claimers(claimer, cloud, candidates):
     instances = [str(uuid.uuid4()) for _ in range(12)]
     with ThreadPoolExecutor(12) as pool:
         results = list(pool.map(lambda one: claimer.claim(request_for(one, candidates[0])), instances))

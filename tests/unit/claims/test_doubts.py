@@ -239,7 +239,7 @@ def test_a_claim_that_can_never_be_granted_is_given_up(caplog):
     assert f"Instance {UUID} is on host host a without allocations" in caplog.text
 
 
-def test_a_claim_that_is_refused_for_want_of_room_is_written_once_there_is_some(caplog):
+def test_a_claim_that_is_refused_for_want_of_room_is_written_once_there_is_some():
     world = World(state=PLACED, api=FakeConsumers({A: 0}))
     world.doubts.note_unknown([UUID], OWNER)
     world.doubts.note_answered(ANSWERED)

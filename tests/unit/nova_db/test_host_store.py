@@ -105,7 +105,7 @@ def test_with_an_age_of_zero_each_request_reads(nova, stores):
         assert table.read_at >= asked
 
 
-def test_a_table_that_was_read_after_the_request_arrived_is_used_without_a_wait(nova, stores):
+def test_a_table_that_was_read_after_the_request_arrived_is_used_without_a_wait(stores):
     stores.store.start()
     arrived_at = time.monotonic()
     read = stores.store.snapshot(0)
@@ -114,7 +114,7 @@ def test_a_table_that_was_read_after_the_request_arrived_is_used_without_a_wait(
     assert stores.reads == reads
 
 
-def test_a_request_that_says_to_come_from_the_future_gets_a_table_of_now(nova, stores, caplog):
+def test_a_request_that_says_to_come_from_the_future_gets_a_table_of_now(stores, caplog):
     stores.store.start()
     asked = time.monotonic()
     assert stores.store.snapshot(0, asked + 1e6).read_at >= asked
@@ -124,7 +124,7 @@ def test_a_request_that_says_to_come_from_the_future_gets_a_table_of_now(nova, s
     assert stores.reads == reads
 
 
-def test_a_request_waits_for_a_table_until_its_deadline(nova, stores, caplog):
+def test_a_request_waits_for_a_table_until_its_deadline(stores, caplog):
     """Nothing reads here. That one request has no time left says nothing of the databases."""
     with limit_to(Deadline.after(0.01)):
         assert len(stores.store.snapshot(0)) == 0
@@ -147,7 +147,7 @@ def test_reading_begins_before_a_request_waits_for_it(nova):
         stores.store.stop()
 
 
-def test_requests_of_a_burst_share_readings(nova, stores):
+def test_requests_of_a_burst_share_readings(stores):
     stores.store.start()
     stores.store.snapshot()
     asked = time.monotonic()
@@ -173,7 +173,7 @@ def test_a_table_past_half_its_age_is_refreshed_behind_the_request(nova, stores)
     assert eventually(lambda: hosts_of(stores.store.snapshot()) == ["cmp1"])
 
 
-def test_with_many_requests_a_table_is_refreshed_shortly_before_it_is_too_old(nova, stores):
+def test_with_many_requests_a_table_is_refreshed_shortly_before_it_is_too_old(stores):
     """So the databases are read about once in its age."""
     stores.store.start()
     first = stores.store.snapshot()
@@ -280,7 +280,7 @@ def test_a_node_that_the_table_lacks_is_looked_for(nova, stores):
     assert set(completed.row_of_uuid) == {known, new}
 
 
-def test_foreign_providers_are_not_looked_for_again_at_once(nova, stores, caplog):
+def test_foreign_providers_are_not_looked_for_again_at_once(stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
@@ -314,7 +314,7 @@ def test_the_provider_of_a_host_without_a_service_is_not_foreign(nova, stores, c
     assert hosts_of(stores.store.snapshot(0)) == ["cmp1"]
 
 
-def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(nova, stores, caplog):
+def test_foreign_providers_are_reported_once_however_often_they_are_looked_for(stores, caplog):
     caplog.set_level("INFO")
     stores.store.start()
     table = stores.store.snapshot()
@@ -419,7 +419,7 @@ def test_after_an_error_the_writer_goes_on(nova, stores, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_stopped_store_answers_at_once(nova, stores):
+def test_a_stopped_store_answers_at_once(stores):
     stores.store.stop()
     assert len(stores.store.snapshot(0)) == 0
 
@@ -498,7 +498,7 @@ def test_how_long_ago_each_cell_was_read(nova, stores):
         assert not any(each.usable for each in stores.reader.cell_readings())
 
 
-def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(nova, stores):
+def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(stores):
     assert stores.store.overdue() == 0.0, "not started"
     stores.store.start()
     stores.store.snapshot(0)

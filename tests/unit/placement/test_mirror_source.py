@@ -327,7 +327,7 @@ def test_members_of_aggregates_are_read_with_a_wide_answer(mirror, client):
     assert found(mirror, query(member_of="in:zone")) == ["a", "b"]
 
 
-def test_the_interval_grows_while_no_query_comes(mirror, client, clock):
+def test_the_interval_grows_while_no_query_comes(mirror):
     waits = [next_round(mirror)[0] for _ in range(12)]
     assert waits[:3] == [INTERVAL, 4 * INTERVAL, 16 * INTERVAL]
     assert waits[-1] == LONGEST_INTERVAL
@@ -484,7 +484,7 @@ def test_a_sharing_provider_that_was_created_again_at_the_same_generation(mirror
 # -- claims --------------------------------------------------------------------------------------------------
 
 
-def test_a_node_that_refused_a_claim_is_read_before_the_next_one(mirror, client):
+def test_a_node_that_refused_a_claim_is_read_before_the_next_one(mirror):
     refuse(mirror)
     assert next_round(mirror)[1] == [EVERYTHING, *reads("a"), SHARERS]
 

@@ -3,7 +3,6 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 import numpy as np
-import pytest
 
 from scheduler.placement import unit_limits
 from scheduler.placement.mirror_source import CandidateMirror
@@ -90,12 +89,8 @@ def test_no_limit_of_memory_is_assumed_where_it_is_not_the_total(kinds, hosts):
     assert cloud.wrong(cloud.mirror.known.nodes()) == []
 
 
-@pytest.fixture
-def two_are_read(monkeypatch):
+def test_a_round_reads_a_few_nodes_and_notes_their_limits_alone(monkeypatch):
     monkeypatch.setattr(unit_limits, "MOST_READ", 2)
-
-
-def test_a_round_reads_a_few_nodes_and_notes_their_limits_alone(two_are_read):
     kinds = [(8, 1, 1.0, 0, 1), (16, 1, 1.0, 0, 1), (32, 1, 1.0, 0, 1)]
     cloud = Cloud(*drawn(kinds, [(number, number) for number in range(60)]))
     reads, known = [], []

@@ -178,9 +178,7 @@ def test_messages_that_come_to_nothing_are_counted(running):
 @pytest.mark.parametrize("failed", [False, True], ids=["hosts", "an error"])
 @pytest.mark.parametrize("is_acknowledged", [False, True], ids=["requeued", "acknowledged as overdue"])
 @pytest.mark.parametrize("then", [None, MessageTooLarge("large"), NobodyReads("gone")], ids=repr)
-def test_what_an_unconfirmed_reply_names_is_kept(
-    claiming, monkeypatch, caplog, failed, is_acknowledged, then
-):
+def test_what_an_unconfirmed_reply_names_is_kept(claiming, caplog, failed, is_acknowledged, then):
     """Its caller may have it, even if the broker refuses the next attempt to send it."""
     running = claiming(ValueError("no") if failed else [])
     running.bus.errors = [OSError("not confirmed"), *filter(None, [then])]

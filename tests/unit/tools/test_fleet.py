@@ -28,7 +28,7 @@ def test_hosts_are_spread_evenly(fleet):
     assert [sum(host.zone == zone for host in fleet.hosts) for zone in ZONES] == [4, 4, 4]
 
 
-def test_the_same_again(fleet, urls):
+def test_the_same_again(fleet):
     again = Fleet(12, fleet.cells)
     assert [host.uuid for host in again.hosts] == [host.uuid for host in fleet.hosts]
     assert again.providers() == fleet.providers()

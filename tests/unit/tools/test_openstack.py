@@ -127,7 +127,7 @@ def test_without_a_supervisor_a_service_says_where_it_was_looked_for(layout):
         _ = Service(layout, "sleeper").running
 
 
-def test_services_listen_on_loopback_only(layout, monkeypatch):
+def test_services_listen_on_loopback_only(layout):
     paste = layout.software / "cloud" / "etc" / "nova" / "api-paste.ini"
     paste.parent.mkdir(parents=True)
     paste.write_text("[composite:x]\n")

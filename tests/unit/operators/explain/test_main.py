@@ -505,7 +505,7 @@ def test_a_log_that_is_missing_is_one_line(run, tmp_path):
     [["decision"], ["decision", "r", "--hosts", "-1"], ["list", "--since", "soon"], ["list", "--limit", "0"]],
     ids=" ".join,
 )
-def test_wrong_arguments(run, argv, capsys):
+def test_wrong_arguments(run, argv):
     assert run(*argv)[0] == app.NOT_RUN
 
 
