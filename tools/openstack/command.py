@@ -60,7 +60,7 @@ def scheduler(layout: Layout, options: argparse.Namespace) -> int:
     """Let a scheduler serve in the place of the other."""
     schedulers = Schedulers(layout)
     schedulers.replace(options.name)
-    print(f"Served by {', '.join(schedulers.running())}; configuration: {schedulers.config_file}")
+    print(f"Served by {', '.join(schedulers.running())}; configuration: {layout.nova_conf}")
     return 0
 
 
@@ -74,7 +74,7 @@ def status(layout: Layout, _: argparse.Namespace) -> int:
 
 def env(layout: Layout, _: argparse.Namespace) -> int:
     """Print variables for clients, and the PATH to them."""
-    values = {**layout.credentials(), "NOVA_CONF": str(Schedulers(layout).config_file)}
+    values = {**layout.credentials(), "NOVA_CONF": str(layout.nova_conf)}
     for name, value in values.items():
         print(f"export {name}={shlex.quote(value)}")
     print(f"export PATH={shlex.quote(str(layout.software / 'client' / 'bin'))}:$PATH")

@@ -150,9 +150,7 @@ class Deployment:
             identity.write_text(str(uuid.uuid5(uuid.NAMESPACE_DNS, host)))
 
     def _manage(self, *words: str) -> None:
-        self._run(
-            "nova-manage", "--config-file", str(self._services.configuration.path("nova/nova.conf")), *words
-        )
+        self._run("nova-manage", "--config-file", str(self._layout.nova_conf), *words)
 
     def _run(self, name: str, *words: str) -> None:
         run(self._layout.program(name), *words)

@@ -119,6 +119,11 @@ class Layout:
         """Return the path of a program of a virtual environment."""
         return str(self.software / environment / "bin" / name)
 
+    @property
+    def nova_conf(self) -> Path:
+        """The configuration file of nova that Berth reads too."""
+        return self.directory / "etc" / "nova" / "nova.conf"
+
     def done(self, step: str) -> bool:
         """Return whether a step was done before."""
         return step in self._kept["done"]

@@ -31,7 +31,7 @@ def run(*words: str | Path, variables: Mapping[str, str] | None = None, **option
 
 def berth(layout: Layout, module: str, *words: str | Path) -> tuple[list[str], dict[str, str]]:
     """Return the command of a program of Berth, and its variables with the credentials of the cloud."""
-    return [*map(str, (*command_of(module, _nova_conf(layout)), *words))], {
+    return [*map(str, (*command_of(module, layout.nova_conf), *words))], {
         **environment_of_berth(),
         **layout.credentials(),
     }
@@ -45,7 +45,7 @@ def run_berth(layout: Layout, module: str, *words: str | Path, allowed: Containe
 
 def show_audits(layout: Layout) -> bool:
     """Print what the audits of Berth and of nova find; return whether they find nothing."""
-    nova = [layout.program("nova-manage"), "--config-file", _nova_conf(layout), "placement", "audit"]
+    nova = [layout.program("nova-manage"), "--config-file", layout.nova_conf, "placement", "audit"]
     berth = ("audit", "--grace", str(GRACE))
     audits = {
         "berth-status audit": run_berth(layout, STATUS_MODULE, *berth, allowed=ANY),
@@ -58,7 +58,3 @@ def show_audits(layout: Layout) -> bool:
     if not found:
         print(f"{' and '.join(audits)} find nothing", flush=True)
     return not found
-
-
-def _nova_conf(layout: Layout) -> Path:
-    return layout.directory / "etc" / "nova" / "nova.conf"

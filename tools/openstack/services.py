@@ -243,7 +243,7 @@ class Services:
     def _described(self) -> dict[str, tuple[Iterable[str | Path], Mapping[str, str]]]:
         """Return the command of each service and its variables."""
         files, program = self.configuration.path, self._layout.program
-        nova = files("nova/nova.conf")
+        nova = self._layout.nova_conf
         found: dict[str, tuple[Iterable[str | Path], Mapping[str, str]]] = {
             "mariadb": (self._mariadb(), {"PATH": servers.path_of_servers()}),
             "rabbitmq": (["rabbitmq-server"], self.rabbit.variables),
@@ -300,7 +300,6 @@ class Schedulers:
     def __init__(self, layout: Layout) -> None:
         """Describe them; nothing is started."""
         self._services = Services(layout)
-        self.config_file = self._services.configuration.path("nova/nova.conf")
 
     def __getitem__(self, name: str) -> Service:
         return self._services[f"{name}-scheduler"]
