@@ -9,6 +9,7 @@ from tests.integration import services
 from tests.integration.certificates import make_certificates
 from tests.support.waiting import eventually
 from tools.rig import servers
+from tools.rig.rabbit_members import ERLANG, NO_DELAY
 
 #: None of those of single brokers: a cluster takes the one it finds free and the eight that follow.
 PORTS = range(30000, 32000, 10)
@@ -21,13 +22,8 @@ ssl_options.keyfile = {directory}/server.key
 ssl_options.verify = verify_none
 cluster_formation.peer_discovery_backend = classic_config
 cluster_formation.classic_config.nodes.1 = berth-{first}@localhost
-cluster_formation.randomized_startup_delay_range.min = 0
-cluster_formation.randomized_startup_delay_range.max = 1
 cluster_name = test
 """
-
-#: One scheduler thread a node: three nodes share few processors.
-ERLANG = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
 
 class Cluster:
@@ -44,7 +40,7 @@ class Cluster:
         self.nodes = []
         for number in range(3):
             port = first + 2 * number  # the next one is that of TLS
-            more = CONFIGURATION.format(tls_port=port + 1, directory=directory, first=first)
+            more = NO_DELAY + CONFIGURATION.format(tls_port=port + 1, directory=directory, first=first)
             node = servers.RabbitNode(directory / str(number), port, first + 6 + number, more, ERLANG)
             self.nodes.append(node)
         self.ca_file = str(directory / "ca.pem")

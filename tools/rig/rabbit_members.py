@@ -32,6 +32,7 @@ mkdir -p "$system$data"
 mount --bind "$data" "$system$data"
 exec chroot "$system" "$@"
 """
+#: One scheduler thread a node: three nodes share few processors.
 ERLANG = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
 
 
