@@ -7,7 +7,6 @@ import getpass
 import os
 from pathlib import Path
 import signal
-import subprocess
 import sys
 import time
 from typing import Any
@@ -22,7 +21,7 @@ from tools.openstack.api import Api
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import APIS, CELLS, Layout
 from tools.rig import servers
-from tools.rig.service import STOP_TIMEOUT, command_of, environment_of_berth
+from tools.rig.service import ANY, STOP_TIMEOUT, command_of, environment_of_berth, run
 
 #: Seconds until a service answers; imports of several take long on a busy machine.
 START_TIMEOUT = 240
@@ -149,13 +148,10 @@ class Services:
         module, *words = ["supervisorctl", "update"] if self.supervised else ["supervisord"]
         # What it starts gets its variables
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-m", f"supervisor.{module}", "-c", str(file), *words],
-            env={**environment, "PYTHONWARNINGS": "ignore"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
+        done = run(
+            [sys.executable, "-W", "ignore", "-m", f"supervisor.{module}", "-c", file, *words],
+            environment={**environment, "PYTHONWARNINGS": "ignore"},
+            allowed=ANY,
             timeout=START_TIMEOUT,
         )
         deadline = time.monotonic() + START_TIMEOUT
