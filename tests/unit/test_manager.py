@@ -946,13 +946,23 @@ def test_an_evacuation_says_where_the_instance_comes_from(make_world):
     assert record.kind == "evacuation"
 
 
+def of_group(policy, members=("member",), hosts=()):
+    """The request of an instance of a group."""
+    made = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=[*members], hosts=[*hosts])
+    return make_spec(project_id="p", instance_group=made)
+
+
+def hosts_of_members(world, policy, members, hosts=()):
+    """The hosts of members that are asked for at once."""
+    with ThreadPoolExecutor(len(members)) as pool:
+        replies = pool.map(lambda one: ask(world, of_group(policy, members, hosts), [one]), members)
+        return {reply[0][0].service_host for reply in replies}
+
+
 def test_an_affinity_group_is_where_its_members_are_now(make_world):
     hosts = two_hosts()
     hosts[1].holding("member")
-    members = group(
-        uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=["member"], hosts=["h1"]
-    )
-    reply = ask(make_world(hosts), make_spec(project_id="p", instance_group=members))
+    reply = ask(make_world(hosts), of_group("affinity", hosts=["h1"]))
     assert [one.service_host for one in reply[0]] == ["h2"]
 
 
@@ -971,9 +981,8 @@ def test_a_member_that_another_scheduler_placed_meanwhile_is_met_after_the_claim
 ):
     """No table has the member yet, so the host with most room is claimed first."""
     world = make_world(two_hosts())
-    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=[])
     world.placement.before_a_claim = lambda: world.placement.held.update(member=held(member_on))
-    reply = ask(world, make_spec(project_id="p", instance_group=members))
+    reply = ask(world, of_group(policy))
     assert reply[0][0].service_host == chosen
     assert world.placement.held["i1"].keys() == {uuid_of(chosen)}
     assert world.placement.released == ["i1"] * (chosen == "h2")
@@ -998,18 +1007,14 @@ def test_a_refusal_holds_for_all_hosts_of_the_cloud_if_a_member_of_an_affinity_g
     here = host_with_candidate("h1").disabled() if offered else make_host("h1")
     if holder:
         here.holding("member")
-    members = group(uuid=uuid_of("group"), policy=policy, policies=[policy], members=["member"], hosts=hosts)
     monkeypatch.setattr(PartitionHosts, "name", "p")
     with pytest.raises(NoValidHost) as refused:
-        ask(make_world([here]), make_spec(project_id="p", instance_group=members))
+        ask(make_world([here]), of_group(policy, hosts=hosts))
     assert refused.value.final is final
 
 
 def test_without_partitions_a_refused_group_is_waited_for_once(make_world, monkeypatch):
     """What only a router wants to know costs no second turn of the group."""
-    members = group(
-        uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=["member"], hosts=["h1"]
-    )
     world, turns, turn = (
         make_world([host_with_candidate("h1").disabled().holding("member")]),
         [],
@@ -1017,7 +1022,7 @@ def test_without_partitions_a_refused_group_is_waited_for_once(make_world, monke
     )
     monkeypatch.setattr(LiveWorld, "turn", lambda self, request: turns.append(request) or turn(self, request))
     with pytest.raises(NoValidHost):
-        ask(world, make_spec(project_id="p", instance_group=members))
+        ask(world, of_group("affinity", hosts=["h1"]))
     assert len(turns) == 1
 
 
@@ -1036,12 +1041,7 @@ def test_members_of_a_soft_affinity_group_that_are_asked_for_at_once_share_a_hos
 
     world.hosts.pending.add = add_once_all_have_chosen
 
-    def ask_for(member):
-        together = group(uuid=uuid_of("group"), policy="soft-affinity", members=members, hosts=[])
-        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
-
-    with ThreadPoolExecutor(len(members)) as pool:
-        assert len(set(pool.map(ask_for, members))) == 1
+    assert len(hosts_of_members(world, "soft-affinity", members)) == 1
 
 
 def test_members_of_an_affinity_group_go_where_the_first_of_them_gets_room(make_world):
@@ -1055,14 +1055,7 @@ def test_members_of_an_affinity_group_go_where_the_first_of_them_gets_room(make_
 
     world.placement.before_a_claim = claim_once_all_have_chosen
 
-    def ask_for(member):
-        together = group(
-            uuid=uuid_of("group"), policy="affinity", policies=["affinity"], members=members, hosts=[]
-        )
-        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
-
-    with ThreadPoolExecutor(len(members)) as pool:
-        assert set(pool.map(ask_for, members)) == {"h2"}
+    assert hosts_of_members(world, "affinity", members) == {"h2"}
 
 
 @pytest.mark.parametrize("policy", ["affinity", "soft-affinity"])
@@ -1073,12 +1066,7 @@ def test_no_member_of_a_group_waits_until_placement_has_taken_the_claim_of_anoth
     world.manager.world.groups._lock_timeout = 600.0
     world.placement.before_a_claim = lambda: meeting.wait(20)
 
-    def ask_for(member):
-        together = group(uuid=uuid_of("group"), policy=policy, members=["i1", "i2"], hosts=hosts)
-        return ask(world, make_spec(project_id="p", instance_group=together), [member])[0][0].service_host
-
-    with ThreadPoolExecutor(2) as pool:
-        assert len(set(pool.map(ask_for, ["i1", "i2"]))) == 1
+    assert len(hosts_of_members(world, policy, ["i1", "i2"], hosts)) == 1
 
 
 def test_the_cell_of_the_destination_is_kept_to(make_world):
