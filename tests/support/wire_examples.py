@@ -1,9 +1,10 @@
-"""The captured messages of tests/examples."""
+"""The captured messages of tests/examples, and envelopes as in them."""
 
 import json
 import pathlib
 
 from scheduler import objects
+from scheduler.objects import base
 
 DIRECTORY = pathlib.Path(__file__).parents[1] / "examples"
 NAMES = sorted(path.stem for path in DIRECTORY.glob("*.json"))
@@ -15,6 +16,11 @@ def message(name):
 
 def spec(name):
     return message(name)["args"]["spec_obj"]
+
+
+def envelope(name, data, version="1.0", **more):
+    """An object as it is sent; ``more`` are other members of the envelope."""
+    return {base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data, **more}
 
 
 def envelopes(value):

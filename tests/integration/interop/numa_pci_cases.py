@@ -8,6 +8,8 @@ import json
 import random
 import uuid
 
+from tests.support.wire_examples import envelope
+
 NAMES = uuid.UUID("c0000000-0000-4000-8000-000000000000")
 SMALL_SIZES = (
     (4,),
@@ -34,12 +36,7 @@ def make(seed, number):
 
 
 def _obj(name, version, **data):
-    return {
-        "nova_object.name": name,
-        "nova_object.namespace": "nova",
-        "nova_object.version": version,
-        "nova_object.data": data,
-    }
+    return envelope(name, data, version)
 
 
 def _some(rng, values, most=None):

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from scheduler import objects
 from scheduler.nova_db import schema
+from tests.support.wire_examples import envelope
 from tests.unit.fuzzing import corpus
 from tests.unit.fuzzing.mutations import SECRET, Json, copied
 from tests.unit.fuzzing.oracle import Outcome
@@ -236,9 +237,7 @@ def _pools() -> Json:
         "count": 2,
         "tags": {"physical_network": "n"},
     }
-    names = {"nova_object.namespace": "nova", "nova_object.version": "1.1"}
-    pools = [{"nova_object.name": "PciDevicePool", "nova_object.data": pool, **names}]
-    return {"nova_object.name": "PciDevicePoolList", "nova_object.data": {"objects": pools}, **names}
+    return envelope("PciDevicePoolList", {"objects": [envelope("PciDevicePool", pool, "1.1")]}, "1.1")
 
 
 def _victim(worker: Worker) -> tuple[Any, dict[str, sa.Engine]]:

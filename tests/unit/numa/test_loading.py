@@ -7,23 +7,15 @@ import pytest
 from scheduler.numa.loading import load_topology, parse_topology
 from scheduler.numa.topology import HostTopology, NumaNetworks, PagePool
 from scheduler.objects.base import Malformed
+from tests.support.wire_examples import envelope
 
 PAGES = {"size_kb": 4, "total": 100, "used": 1, "reserved": 2}
 CELL = {"id": 0, "cpuset": [0], "pcpuset": [1, 2], "memory": 64, "siblings": [[0, 1], [2], []], "socket": 3}
 
 
-def enveloped(name, data, version="1.0"):
-    return {
-        "nova_object.name": name,
-        "nova_object.namespace": "nova",
-        "nova_object.version": version,
-        "nova_object.data": data,
-    }
-
-
-def stored(*cells, **envelope):
-    listed = [enveloped("NUMACell", cell) for cell in cells]
-    return json.dumps({**enveloped("NUMATopology", {"cells": listed}), **envelope})
+def stored(*cells, **more):
+    listed = [envelope("NUMACell", cell) for cell in cells]
+    return json.dumps(envelope("NUMATopology", {"cells": listed}, **more))
 
 
 def cell(**changes):
@@ -31,8 +23,8 @@ def cell(**changes):
 
 
 def test_fields_of_a_cell_are_read_and_unknown_ones_ignored():
-    network = enveloped("NetworkMetadata", {"physnets": ["a"], "tunneled": True})
-    pages = [enveloped("NUMAPagesTopology", PAGES)]
+    network = envelope("NetworkMetadata", {"physnets": ["a"], "tunneled": True})
+    pages = [envelope("NUMAPagesTopology", PAGES)]
     loaded = parse_topology(
         stored(cell(network_metadata=network, mempages=pages, pinned_cpus=["2"], memory=64.0, future=1))
     ).cells[0]
@@ -104,7 +96,7 @@ def test_texts_from_before_versioned_objects_are_read():
         (stored(cell(pcpuset=[-1])), "pcpuset names CPU -1"),
         (stored(cell(siblings=[3])), "siblings is not a list of CPU sets"),
         (stored(cell(siblings=[[1, 2], [2]])), "two cores share CPU 2"),
-        (stored(cell(mempages=[enveloped("NUMAPagesTopology", {**PAGES, "size_kb": 0})])), "size_kb is 0"),
+        (stored(cell(mempages=[envelope("NUMAPagesTopology", {**PAGES, "size_kb": 0})])), "size_kb is 0"),
         (stored(cell(), cell()), "two cells have the same id"),
         (stored(cell(), cell(id=1)), "two cells share CPU 0"),
     ],

@@ -10,11 +10,7 @@ import pytest
 from scheduler import errors, objects
 from scheduler.objects import base
 from tests.support.novas_modules import without_novas_modules
-from tests.support.wire_examples import NAMES, as_json, envelopes, message, settled, spec
-
-
-def envelope(name, data, version="1.0", **more):
-    return {base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data, **more}
+from tests.support.wire_examples import NAMES, as_json, envelope, envelopes, message, settled, spec
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("notification")])

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.objects import base, fields
-from tests.support.wire_examples import as_json
+from tests.support.wire_examples import as_json, envelope
 
 
 @base.register
@@ -43,9 +43,7 @@ class Sample(base.WireObject):
 
 
 def read(**data):
-    return objects.hydrate(
-        {base.NAME: "Sample", base.NAMESPACE: "nova", base.VERSION: "1.0", base.DATA: data}
-    )
+    return objects.hydrate(envelope("Sample", data))
 
 
 NOON = dt.datetime(2026, 11, 21, 12, 0, 1, tzinfo=dt.UTC)

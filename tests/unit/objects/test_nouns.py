@@ -3,12 +3,11 @@
 import pytest
 
 from scheduler import objects
-from scheduler.objects import base
-from tests.support.wire_examples import message
+from tests.support.wire_examples import envelope, message
 
 
 def read(name, version="1.0", **data):
-    return objects.hydrate({base.NAME: name, base.NAMESPACE: "nova", base.VERSION: version, base.DATA: data})
+    return objects.hydrate(envelope(name, data, version))
 
 
 def cell(**values):

@@ -6,17 +6,14 @@ import pytest
 
 from scheduler.objects.base import Malformed
 from scheduler.pci.pools import PoolSet, from_flat, load_pools, parse_pools
+from tests.support.wire_examples import envelope
 
 NIC = {"vendor_id": "8086", "product_id": "154d"}
 
 
-def enveloped(name, data, version="1.1"):
-    return {"nova_object.name": name, "nova_object.version": version, "nova_object.data": data}
-
-
-def stored(*pools, **envelope):
-    objects = [enveloped("PciDevicePool", pool) for pool in pools]
-    return json.dumps({**enveloped("PciDevicePoolList", {"objects": objects}), **envelope})
+def stored(*pools, **more):
+    objects = [envelope("PciDevicePool", pool, "1.1") for pool in pools]
+    return json.dumps(envelope("PciDevicePoolList", {"objects": objects}, "1.1", **more))
 
 
 def pool(**changes):
