@@ -1,5 +1,6 @@
 """Clouds for tests of plans: hosts of the builders, providers in memory, and instances with their requests."""
 
+import io
 import json
 from types import SimpleNamespace
 import uuid
@@ -8,6 +9,7 @@ import numpy as np
 
 from scheduler import objects
 from scheduler.decisions.providers import PlacementQuestions
+from scheduler.operators import programs
 from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.operators.snapshot.request_specs import NotFound
@@ -181,6 +183,19 @@ class MadeCloud:
 def lines(plan):
     """The lines above the tables of a plan."""
     return list(lines_of(plan.words()[0]))
+
+
+def berth_plan(directory):
+    """Return what runs berth-plan, and returns its exit status, its output and what standard error has."""
+    config = directory / "nova.conf"
+    config.write_text("[api_database]\nconnection = sqlite:///x\n[database]\nconnection = sqlite:///y\n")
+
+    def run(*argv):
+        out, err = io.StringIO(), io.StringIO()
+        status = programs.plan(["--config-file", str(config), *argv], stdout=out, stderr=err)
+        return status, out.getvalue(), err.getvalue()
+
+    return run
 
 
 def new_uuid():

@@ -12,12 +12,12 @@ import stat
 import pytest
 import yaml
 
-from scheduler.operators import app, programs
+from scheduler.operators import app
 from scheduler.operators.plan import command
 from scheduler.operators.plan.command import NO_PLACE, ProgressLine
 from scheduler.operators.snapshot import snapshot
 from tests.builders import uuid_of
-from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
+from tests.unit.operators.plan.clouds import MadeCloud, berth_plan, flavor, group, node
 
 
 @pytest.fixture
@@ -32,8 +32,6 @@ def cloud():
 @pytest.fixture
 def run(cloud, tmp_path, monkeypatch):
     """Run the command on the cloud; returns its exit status, its output and what it logged."""
-    config = tmp_path / "nova.conf"
-    config.write_text("[api_database]\nconnection = sqlite:///x\n[database]\nconnection = sqlite:///y\n")
 
     def read(_conf, progress):
         progress("hosts", 0, 1)
@@ -44,12 +42,7 @@ def run(cloud, tmp_path, monkeypatch):
 
     monkeypatch.setattr(command.snapshot, "read", read)
 
-    def run(*argv):
-        out, err = io.StringIO(), io.StringIO()
-        status = programs.plan(["--config-file", str(config), *argv], stdout=out, stderr=err)
-        return status, out.getvalue(), err.getvalue()
-
-    return run
+    return berth_plan(tmp_path)
 
 
 def test_a_drain_is_told(run):

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from datetime import UTC, datetime
-import io
 import json
 import os
 import socket
@@ -10,12 +9,12 @@ import sys
 
 import pytest
 
-from scheduler.operators import app, programs
+from scheduler.operators import app
 from scheduler.operators.plan import command
 from scheduler.operators.plan.command import NO_PLACE
 from scheduler.operators.run import nova_api, run_command
 from tests.builders import uuid_of
-from tests.unit.operators.plan.clouds import MadeCloud, flavor, node
+from tests.unit.operators.plan.clouds import MadeCloud, berth_plan, flavor, node
 from tests.unit.operators.run.fake_cloud import FakeCloud, Machine
 
 
@@ -76,15 +75,7 @@ def cloud(monkeypatch, tmp_path):
 @pytest.fixture
 def run(cloud, tmp_path):
     """Run the command; returns its exit status, its output, and what standard error has."""
-    config = tmp_path / "nova.conf"
-    config.write_text("[api_database]\nconnection = sqlite:///x\n[database]\nconnection = sqlite:///y\n")
-
-    def run(*argv):
-        out, err = io.StringIO(), io.StringIO()
-        status = programs.plan(["--config-file", str(config), *argv], stdout=out, stderr=err)
-        return status, out.getvalue(), err.getvalue()
-
-    return run
+    return berth_plan(tmp_path)
 
 
 def on(cloud, host):
