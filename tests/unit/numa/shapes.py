@@ -6,6 +6,16 @@ from scheduler.numa.guest import GuestCell, GuestTopology
 from scheduler.numa.topology import HostCell, HostTopology, Limits, NumaNetworks, PagePool
 
 
+class Unset:
+    """A versioned object of which only some fields are set."""
+
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+    def __getattr__(self, name):
+        raise (AttributeError if name.startswith("__") else NotImplementedError)(name)
+
+
 def host_cell(number=0, cpus=4, threads=1, **changes):
     """``cpus`` dedicated CPUs in cores of ``threads``; 4 GiB of small pages and 2 GiB in 2 MiB pages."""
     ids = range(number * 100, number * 100 + cpus)

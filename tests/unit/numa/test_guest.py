@@ -5,16 +5,7 @@ import pytest
 from scheduler.errors import InvalidRequest
 from scheduler.numa.guest import GuestCell, GuestTopology, carried_state, guest_topology_from
 from scheduler.numa.topology import Limits, NumaNetworks, limits_from, network_from
-
-
-class Unset:
-    """A versioned object of which only some fields are set."""
-
-    def __init__(self, **fields):
-        self.__dict__.update(fields)
-
-    def __getattr__(self, name):
-        raise (AttributeError if name.startswith("__") else NotImplementedError)(name)
+from tests.unit.numa.shapes import Unset
 
 
 @pytest.mark.parametrize("obj", [None, SimpleNamespace(cells=[]), Unset()])

@@ -3,16 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler.pci.requests import PciRequest, make_request, requests_from
-
-
-class Unset:
-    """A versioned object of which only some fields are set."""
-
-    def __init__(self, **fields):
-        self.__dict__.update(fields)
-
-    def __getattr__(self, name):
-        raise (AttributeError if name.startswith("__") else NotImplementedError)(name)
+from tests.unit.numa.shapes import Unset
 
 
 @pytest.mark.parametrize("obj", [None, Unset(), SimpleNamespace(requests=[])])
