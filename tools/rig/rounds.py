@@ -1,6 +1,6 @@
 """Rounds of load, a fault, its healing, and the truth about what came of the requests."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import dataclasses
 import random
@@ -115,7 +115,8 @@ class Rounds:
         with Callers(self._client, requests, self._callers, pause=LONGEST_PAUSE, **hooks) as load:
             limit = self._usual_limit(load)
             healed = self._break(fault, rng.uniform(min(shortest, longest), longest))
-            _until(lambda: is_as_usual(load.calls, healed, time.monotonic(), limit), LONGEST_RECOVERY)
+            with contextlib.suppress(RuntimeError):  # the outcome says how long it took, or that it never was
+                until(lambda: is_as_usual(load.calls, healed, time.monotonic(), limit), "", LONGEST_RECOVERY)
         outcome = self._check(name, load.calls, healed, limit)
         for call in load.calls:
             for instance in call.request.uuids:
@@ -152,9 +153,11 @@ class Rounds:
         def answered() -> list[float]:
             return [call.seconds for call in list(load.calls) if call.selections]
 
-        _until(lambda: len(answered()) >= CALM_REQUESTS and time.monotonic() > started + CALM, LONGEST_CALM)
-        if len(answered()) < CALM_REQUESTS:
-            raise RuntimeError("The schedulers do not answer requests before anything is broken")
+        until(
+            lambda: len(answered()) >= CALM_REQUESTS and time.monotonic() > started + CALM,
+            "The schedulers do not answer requests before anything is broken",
+            LONGEST_CALM,
+        )
         return max(USUAL, SLACK * max(answered()))
 
     def _check(self, name: str, calls: Sequence[Call], healed: float, limit: float) -> Outcome:
@@ -185,12 +188,6 @@ class Rounds:
                 *(f"{call.error} for {call.request.uuids}" for call in refused),
             ],
         )
-
-
-def _until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait until a condition holds, but no longer than so many seconds."""
-    with contextlib.suppress(RuntimeError):
-        until(condition, "", seconds)
 
 
 def _served(call: Call, limit: float) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from scheduler.bounds import deadline
 from scheduler.placement.batching import BatchedCalls
 from scheduler.placement.errors import PlacementUnanswered
+from tests.support.waiting import eventually
 
 
 class Question:
@@ -59,12 +60,7 @@ def pool():
 
 def waiting(calls, key, count):
     """Until so many callers wait for the next call."""
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if calls.waiting(key) >= count:
-            return
-        time.sleep(0.001)
-    raise AssertionError(f"{calls.waiting(key)} callers wait, not {count}")
+    assert eventually(lambda: calls.waiting(key) >= count), calls.waiting(key)
 
 
 def test_alone(question):
