@@ -8,7 +8,6 @@ from scheduler.cmd import scheduler_parts
 from scheduler.health.counters import Counters
 from scheduler.nova_service import host_discovery, service_record
 from scheduler.rpc import notifications, transport
-from scheduler.stream.decision_stream import NoStream, StreamStatus
 from tests.support.calls import make_call
 from tests.support.clock import Clock
 
@@ -121,40 +120,26 @@ def test_notifications_only_where_a_driver_is_set(make_conf, monkeypatch, text, 
     assert len(made) == channels
 
 
-class Stream(NoStream):
-    """A stream that is wanted or not, and what it is told."""
-
-    def __init__(self, wanted):
-        super().__init__()
-        self.wanted, self.topics = wanted, []
-
-    def status(self):
-        return StreamStatus(wanted=self.wanted)
-
-    def take_calls(self, topic):
-        self.topics.append(topic)
-
-
-def make_server(make_conf, stream, host="me", more="", claimer=None):
-    parts = SimpleNamespace(claims=claimer or SimpleNamespace(on_event=None))
-    serving = SimpleNamespace(outages=None, stream=stream, parts=parts)
-    return scheduler_parts.make_server(make_conf(f"host={host}\n{more}"), serving)
+def make_server(make_conf, more="", claimer=None):
+    parts = SimpleNamespace(claims=claimer or SimpleNamespace())
+    serving = SimpleNamespace(outages=None, parts=parts)
+    return scheduler_parts.make_server(make_conf(f"host=me\n{more}"), serving)
 
 
 def test_the_server_listens_under_the_host_s_name(make_conf):
-    built = make_server(make_conf, Stream(True))
+    built = make_server(make_conf)
     assert (built.topic, built._conf.host) == ("scheduler", "me")
 
 
 def test_a_scheduler_of_a_partition_takes_its_calls_from_a_topic_of_the_partition(make_conf):
     more = "[berth]\npartition = p\n[berth_partition_p]\ncells = cell1\n"
-    made = make_server(make_conf, Stream(True), more=more)
+    made = make_server(make_conf, more)
     assert made.topic == "berth.scheduler.p"
 
 
 def test_the_watchdog_is_told_of_calls_that_nobody_begins_and_of_claims_that_get_on(make_conf):
-    clock, claimer = Clock(), SimpleNamespace(on_event=None)
-    built = make_server(make_conf, Stream(False), claimer=claimer)
+    clock, claimer = Clock(), SimpleNamespace()
+    built = make_server(make_conf, claimer=claimer)
     built.open_calls._clock = clock
     built.open_calls.add(make_call())
     claimer.on_event()
