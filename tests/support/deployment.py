@@ -12,7 +12,7 @@ connection = sqlite:///{directory}/none.sqlite
 connection = sqlite:///{directory}/none.sqlite
 [oslo_concurrency]
 lock_path = {directory}
-{sections}[oslo_messaging_rabbit]
+[oslo_messaging_rabbit]
 {options}
 """
 
@@ -22,8 +22,8 @@ QUORUM = "rabbit_quorum_queue = true\nrabbit_transient_quorum_queue = true\n"
 KOLLA = f"{QUORUM}rabbit_stream_fanout = true\nrabbit_qos_prefetch_count = 50\n"
 
 
-def write_configuration(directory, url, options, sections=""):
+def write_configuration(directory, url, options):
     """Write nova.conf into a directory, with options of ``[oslo_messaging_rabbit]``; returns its path."""
     file = directory / "nova.conf"
-    file.write_text(CONFIGURATION.format(url=url, directory=directory, options=options, sections=sections))
+    file.write_text(CONFIGURATION.format(url=url, directory=directory, options=options))
     return file

@@ -79,9 +79,9 @@ def make_pass(evacuating_from=(), **fields):
     return Pass(OWNER, kept=Kept(frozenset(evacuating_from)), **fields)
 
 
-def make_claimer(write_faults=(), read_faults=(), policy=PROMPT, timing=None, **others):
+def make_claimer(write_faults=(), read_faults=(), **others):
     api = FakeConsumers({A: 1, B: 1}, write_faults=list(write_faults), read_faults=list(read_faults))
-    return claimer_of(api, policy, timing, **others), api
+    return claimer_of(api, **others), api
 
 
 def claimer_of(api, policy=PROMPT, timing=None, states=all_waiting, **others):

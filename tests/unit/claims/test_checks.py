@@ -19,8 +19,8 @@ from tests.unit.claims.builders import SleepClock
 POLICY = WritePolicy(retry_delay=(0.25, 0.5))
 
 
-def taking(amount=1, provider="p", name="VCPU"):
-    return {provider: {"resources": {name: amount}}}
+def taking(amount=1, provider="p"):
+    return {provider: {"resources": {"VCPU": amount}}}
 
 
 class Placement:

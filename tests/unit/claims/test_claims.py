@@ -34,9 +34,9 @@ def fence(claimer, held, deadline=math.inf):
     return claimer.fence(held, make_pass(), deadline)
 
 
-def make_many(names="abc", batch_size=20):
-    api = FakeConsumers(dict.fromkeys(names, 1))
-    return claimer_of(api, batch_size=batch_size), api, {f"i-{name}": candidate(name) for name in names}
+def make_many(batch_size=20):
+    api = FakeConsumers(dict.fromkeys("abc", 1))
+    return claimer_of(api, batch_size=batch_size), api, {f"i-{name}": candidate(name) for name in "abc"}
 
 
 @given(st.lists(FAULTS, max_size=8), st.lists(READS, max_size=8))

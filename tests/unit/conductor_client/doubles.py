@@ -35,9 +35,9 @@ def make_conf(**overrides):
     return conf
 
 
-def private_bus(conf=None):
+def private_bus():
     """A bus that no other test hears."""
-    return Bus(conf or make_conf(), exchange=f"exchange-{next(_numbers)}")
+    return Bus(make_conf(), exchange=f"exchange-{next(_numbers)}")
 
 
 def make_spec(**fields):
@@ -57,7 +57,7 @@ def make_spec(**fields):
     )
 
 
-def make_selection(host, allocation=True):
+def make_selection(host):
     provider = str(uuid.uuid5(uuid.NAMESPACE_DNS, host))
     wanted = {"allocations": {provider: {"resources": {"VCPU": 1}}}, "mappings": {"": [provider]}}
     return objects.Selection(
@@ -66,8 +66,8 @@ def make_selection(host, allocation=True):
         nodename=f"{host}.example.net",
         cell_uuid=CELL,
         limits=objects.SchedulerLimits(numa_topology=None, vcpu=None, disk_gb=None, memory_mb=None),
-        allocation_request=json.dumps(wanted if allocation else None),
-        allocation_request_version="1.36" if allocation else None,
+        allocation_request=json.dumps(wanted),
+        allocation_request_version="1.36",
         availability_zone="nova",
     )
 

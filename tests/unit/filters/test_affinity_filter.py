@@ -52,9 +52,10 @@ def test_simple_cidr_wants_one_value_a_hint(hint):
     assert is_fault_of_request(caught.value)
 
 
-def apart(members, limit=None, policy="anti-affinity", hosts=None):
+def apart(members, limit=None):
     rules = {} if limit is None else {"_rules": {"max_server_per_host": str(limit)}}
-    return {"uuid": "g", "policy": policy, "policies": [policy], "members": members, "hosts": hosts, **rules}
+    policy = "anti-affinity"
+    return {"uuid": "g", "policy": policy, "policies": [policy], "members": members, "hosts": None, **rules}
 
 
 def together(hosts, policy="affinity", **fields):

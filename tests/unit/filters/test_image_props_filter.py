@@ -14,10 +14,9 @@ def host(*triples, version=6000000):
     return make_host("h").supports(*triples).hypervisor("QEMU", version)
 
 
-def wants(architecture=None, hypervisor=None, mode=None, version=None):
+def wants(architecture, mode=None, version=None):
     given = {
         "hw_architecture": architecture,
-        "img_hv_type": hypervisor,
         "hw_vm_mode": mode,
         "img_hv_requested_version": version,
     }

@@ -220,8 +220,8 @@ def connect_from(world, client):
     )
 
 
-def get_over_tls(world, tls, client="127.0.0.2"):
-    with tls.wrap_socket(connect_from(world, client), server_hostname="localhost") as connection:
+def get_over_tls(world, tls):
+    with tls.wrap_socket(connect_from(world, "127.0.0.2"), server_hostname="localhost") as connection:
         connection.sendall(b"HEAD /page HTTP/1.1\r\n\r\n")
         return connection.recv(12)
 

@@ -87,8 +87,8 @@ def test_other_aggregates_for_the_same_hosts():
 # -- the next table ----------------------------------------------------------------------------------------------
 
 
-def following(table, rows, services, aggregates=None):
-    return HostTable(rows, services, aggregates or table.aggregates, previous=table)
+def following(table, rows, services):
+    return HostTable(rows, services, table.aggregates, previous=table)
 
 
 def services_of(hosts):

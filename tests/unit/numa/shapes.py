@@ -39,10 +39,8 @@ def pinned(number=0, vcpus=2, memory=512, **changes):
     return GuestCell(number, memory=memory, **{**members, **changes})
 
 
-def floating(number=0, vcpus=2, memory=512, **changes):
-    return GuestCell(
-        number, cpuset=frozenset(range(number * 10, number * 10 + vcpus)), memory=memory, **changes
-    )
+def floating(number=0, **changes):
+    return GuestCell(number, cpuset=frozenset({number * 10, number * 10 + 1}), memory=512, **changes)
 
 
 def guest(*cells, **changes):

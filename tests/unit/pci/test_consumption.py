@@ -16,9 +16,9 @@ def pools(*counts_by_node, **tags):
     return from_flat({"vendor_id": "8086", "numa_node": n, "count": c, **tags} for n, c in counts_by_node)
 
 
-def nic(count=1, policy="legacy", spec=None, **members):
+def nic(count=1, policy="legacy", **members):
     members = {"alias_name": "nic", "request_id": "r", "numa_policy": policy, **members}
-    return make_request(count, [spec or {"vendor_id": "8086"}], **members)
+    return make_request(count, [{"vendor_id": "8086"}], **members)
 
 
 @pytest.mark.parametrize(

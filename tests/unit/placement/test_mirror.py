@@ -88,11 +88,11 @@ def state(uuid="b", generation=8, total=4096, used=0, traits=(), aggregates=(), 
     )
 
 
-def correct(mirror, read, seconds=1):
+def correct(mirror, read):
     """Let a mirror have what was just read of a node."""
     mirror.clock.now += 1
     begun = mirror.clock.now
-    mirror.clock.now += seconds
+    mirror.clock.now += 1
     mirror.correct(read, begun)
     mirror.clock.now += 1
 
@@ -297,12 +297,12 @@ def test_writes_while_the_list_is_read_explain_a_move_or_none(mirror):
     assert mirror.compare(reading, {"a": 5, "b": 9}) == ["b"]
 
 
-def newcomer(mirror, uuid="n", generation=3):
+def newcomer(mirror):
     """Add a node by a reading of it alone."""
     memory = {"MEMORY_MB": Inventory(total=4096)}
-    mirror.add([uuid])
+    mirror.add(["n"])
     begun = mirror.clock.now
-    mirror.correct(ProviderState(uuid, generation, memory, {}, frozenset(), frozenset()), begun)
+    mirror.correct(ProviderState("n", 3, memory, {}, frozenset(), frozenset()), begun)
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["in the answer", "not in it"])

@@ -59,9 +59,9 @@ def client():
 class Mirror(CandidateMirror):
     """A mirror with the Placement that it reads, and the clock by which it does so."""
 
-    def __init__(self, placement, clock, interval=INTERVAL, **options):
+    def __init__(self, placement, clock, **options):
         self.placement, self.time = placement, clock
-        super().__init__(placement, lambda: interval, clock, **options)
+        super().__init__(placement, lambda: INTERVAL, clock, **options)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ UNKNOWN = errors.InvalidCPUAllocationPolicy
 THREADS = errors.ImageCPUThreadPolicyForbidden
 
 
-def wishes(specs=None, image=None, vcpus=4):
-    return FlavorAndImage(make_spec(specs, image, sizes={"vcpus": vcpus}))
+def wishes(specs=None, image=None):
+    return FlavorAndImage(make_spec(specs, image, sizes={"vcpus": 4}))
 
 
 def given_values(key, flavor, name, image):

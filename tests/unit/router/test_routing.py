@@ -21,8 +21,8 @@ def order(facts, partitions):
     return [each.name for each in in_order(facts, partitions)]
 
 
-def facts_of(spec, uuids=("i1", "i2")):
-    return RoutingFacts.of(spec.obj_to_primitive(), list(uuids))
+def facts_of(spec):
+    return RoutingFacts.of(spec.obj_to_primitive(), ["i1", "i2"])
 
 
 def test_the_facts_of_a_request():

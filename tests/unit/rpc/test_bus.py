@@ -63,15 +63,13 @@ class Connection:
         self.published.append((message, options))
 
 
-def bus_of(connection, largest=10, places=1):
+def bus_of(connection):
     """Return a bus with one connection."""
     conf = SimpleNamespace(
         control_exchange="nova",
-        oslo_messaging_rabbit=SimpleNamespace(
-            kombu_missing_consumer_retry_timeout=60, rpc_conn_pool_size=places
-        ),
+        oslo_messaging_rabbit=SimpleNamespace(kombu_missing_consumer_retry_timeout=60, rpc_conn_pool_size=1),
     )
-    made = Bus(rpc_transport(make_conf(), "rabbit://127.0.0.1:1/"), largest)
+    made = Bus(rpc_transport(make_conf(), "rabbit://127.0.0.1:1/"), 10)
     made._pool = SimpleNamespace(conf=conf, get=lambda retry: connection, put=lambda _connection: None)
     return made
 

@@ -37,8 +37,8 @@ def hosts(*free_ram):
     return [host_with_candidate(f"h{number}").ram(ram) for number, ram in enumerate(free_ram, 1)]
 
 
-def shown(name, ram, io_ops=0, instances=0, disk=102400):
-    return f"({name}, {name}) ram: {ram}MB disk: {disk}MB io_ops: {io_ops} instances: {instances}, allocation_candidates: 1"
+def shown(name, ram, io_ops=0):
+    return f"({name}, {name}) ram: {ram}MB disk: 102400MB io_ops: {io_ops} instances: 0, allocation_candidates: 1"
 
 
 def test_a_choice(log):

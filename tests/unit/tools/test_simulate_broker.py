@@ -49,9 +49,9 @@ class Worker:
         self._act(self.channel, message)
 
 
-def reply_to(message, result=1, failure=None):
+def reply_to(message, result=1):
     identity = json.loads(json.loads(message.body)["oslo.message"])["_msg_id"]
-    inner = json.dumps({"result": result, "failure": failure, "ending": True, "_msg_id": identity})
+    inner = json.dumps({"result": result, "failure": None, "ending": True, "_msg_id": identity})
     return amqp.Message(json.dumps({"oslo.version": "2.0", "oslo.message": inner}))
 
 
