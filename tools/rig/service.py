@@ -134,7 +134,7 @@ class ServiceProcess:
             time.sleep(0.1)
 
 
-def until(condition: Callable[[], bool], complaint: str, seconds: float, interval: float = 0.2) -> float:
+def until(condition: Callable[[], bool], complaint: str, seconds: float) -> float:
     """Wait until a condition holds, and return how long it took.
 
     Raises:
@@ -144,7 +144,7 @@ def until(condition: Callable[[], bool], complaint: str, seconds: float, interva
     while not condition():
         if time.monotonic() > started + seconds:
             raise RuntimeError(complaint)
-        time.sleep(interval)
+        time.sleep(0.2)
     return time.monotonic() - started
 
 

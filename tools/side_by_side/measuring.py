@@ -33,23 +33,22 @@ class Case:
     make: Callable[[], Sequence[BootRequest]]
 
 
-def cases(callers: Sequence[int], requests: int = 0, large: Sequence[int] = (100, 20)) -> list[Case]:
+def cases(callers: Sequence[int], requests: int = 0) -> list[Case]:
     """Return the loads: single instances by so many callers, and large requests one after the other.
 
     With ``requests`` each load has so many for single instances, and there are no large ones.
     """
-    many, spread = large
     most = requests or MOST_REQUESTS
     single = [Case(SINGLE, number, lambda number=number: make_requests(most, number)) for number in callers]
     if requests:
         return single
     return [
         *single,
-        Case(f"{many} instances", 1, lambda: [make_large_request(many, spread=False) for _ in range(5)]),
+        Case("100 instances", 1, lambda: [make_large_request(100, spread=False) for _ in range(5)]),
         Case(
-            f"{spread} instances, anti-affinity",
+            "20 instances, anti-affinity",
             1,
-            lambda: [make_large_request(spread, spread=True) for _ in range(5)],
+            lambda: [make_large_request(20, spread=True) for _ in range(5)],
         ),
     ]
 

@@ -46,14 +46,13 @@ class PlanCloud(RunningWorld):
         hosts: int,
         instances: int,
         used: float = 0.75,
-        seed: int = 3,
         groups: int = 1,
         racks: int = RACKS,
     ) -> None:
         """Describe a cloud in two cells; at most so many instances use a share of the memory of hosts."""
         world = World(hosts, instances=instances, bus="memory", options=SECTIONS, daemons=())
         super().__init__(world, directory)
-        self._used, self._seed, self._groups, self._racks = used, seed, groups, racks
+        self._used, self._groups, self._racks = used, groups, racks
 
     def make_fleet(self, cells: Sequence[Cell]) -> Fleet:
         """Return the hosts, which are in racks, with instances; some hosts are to leave."""
@@ -63,7 +62,7 @@ class PlanCloud(RunningWorld):
             here = fleet.hosts[fleet_share(number, self._racks, self.world.hosts)]
             fleet.aggregates.append(Aggregate(name, {"failure_domain": name}, here))
         fleet.aggregates.append(Aggregate("old", {"berth:leaving": "true"}, fleet.hosts[LEAVING]))
-        fleet.placed = self._place(fleet, random.Random(self._seed))
+        fleet.placed = self._place(fleet, random.Random(3))
         return fleet
 
     def _place(self, fleet: Fleet, chance: random.Random) -> list[Placed]:

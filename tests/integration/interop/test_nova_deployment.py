@@ -188,9 +188,9 @@ class Swap:
         look = partial(self._cloud.rabbit.consumers, self._cloud.vhost, "scheduler")
         assert eventually(lambda: look() == wanted), "No such number"
 
-    def answers(self, building, count=20):
-        """Wait until so many more instances are built."""
-        wanted = len(building.answers) + count
+    def answers(self, building):
+        """Wait until twenty more instances are built."""
+        wanted = len(building.answers) + 20
         assert eventually(lambda: len(building.answers) >= wanted), "Too few answers"
 
 
