@@ -1,6 +1,6 @@
 """The response to ``GET /allocation_candidates``, by compute host (spec: placement-and-workflow 2)."""
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -133,33 +133,6 @@ class Summaries:
         return _summary.decode(text) if text else _Summary()
 
 
-class _MergedRoots(Mapping[str, tuple[AllocationCandidate, ...]]):
-    """The candidates of two answers by compute node; merged when they are looked up."""
-
-    def __init__(
-        self,
-        first: Mapping[str, tuple[AllocationCandidate, ...]],
-        second: Mapping[str, tuple[AllocationCandidate, ...]],
-    ) -> None:
-        self._first = first
-        self._second = second
-        self._roots = tuple(dict.fromkeys(chain(first, second)))
-
-    def __getitem__(self, root: str) -> tuple[AllocationCandidate, ...]:
-        first = self._first.get(root, ())
-        if not first:
-            return self._second[root]
-        seen = {_content(candidate) for candidate in first}
-        more = self._second.get(root, ())
-        return first + tuple(candidate for candidate in more if _content(candidate) not in seen)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._roots)
-
-    def __len__(self) -> int:
-        return len(self._roots)
-
-
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """What Placement offers for a request. It is shared by requests and must not be changed.
@@ -255,8 +228,11 @@ def unanswered(error: PlacementSilent, sent_at: float = 0.0) -> Candidates:
 
 
 def merge(first: Candidates, second: Candidates) -> Candidates:
-    """Return the candidates of both, those of the first before those of the second, none twice."""
-    by_root = _MergedRoots(first.by_root, second.by_root)
+    """Return the candidates of both; those of the first come before those of the second."""
+    by_root = {
+        root: (*first.by_root.get(root, ()), *second.by_root.get(root, ()))
+        for root in dict.fromkeys(chain(first.by_root, second.by_root))
+    }
     return Candidates(
         by_root=by_root,
         truncated=first.truncated or second.truncated,
@@ -268,17 +244,3 @@ def merge(first: Candidates, second: Candidates) -> Candidates:
         requests=max(first.requests, second.requests),
         _summaries=second._summaries + first._summaries,  # noqa: SLF001 - of the same class
     )
-
-
-def _content(
-    candidate: AllocationCandidate,
-) -> Hashable:
-    amounts = (
-        (provider, name, amount)
-        for provider, entry in candidate.allocations.items()
-        for name, amount in entry["resources"].items()
-    )
-    served = (
-        (suffix, provider) for suffix, providers in candidate.mappings.items() for provider in providers
-    )
-    return frozenset(amounts), frozenset(served)

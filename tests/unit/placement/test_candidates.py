@@ -23,7 +23,7 @@ def may_answer():
 
 @pytest.fixture
 def placement(may_answer):
-    placement = Placement(Provider("a", {"VCPU": {"total": 1}}))
+    placement = Placement(Provider("a", {"VCPU": {"total": 1}, "PCPU": {"total": 1}}))
     placement.before = lambda _path: may_answer.wait(30)
     return placement
 
@@ -60,5 +60,7 @@ def test_without_an_answer_the_hosts_are_unknown(placement, may_answer, error):
 def test_the_candidates_of_a_fallback_query_come_last(placement, may_answer):
     may_answer.set()
     source = CandidateSource(FetchCandidates(placement, lambda: 7.0))
-    found = source.fetch([QUERY, QUERY], None)
-    assert (len(found.by_root["a"]), found.sent_at) == (1, 7.0)
+    pinned = Query((("resources", "PCPU:1"),), "resources=PCPU%3A1", None)
+    found = source.fetch([pinned, QUERY], None)
+    taken = [candidate.allocations["a"]["resources"] for candidate in found.by_root["a"]]
+    assert (taken, found.sent_at) == ([{"PCPU": 1}, {"VCPU": 1}], 7.0)
