@@ -77,22 +77,14 @@ class BoundedReader(io.RawIOBase):
         super().close()
 
 
-class _Readable:
-    """A socket as far as ``HTTPResponse`` needs it."""
-
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
-
-    def makefile(self, *_mode: Any) -> io.BufferedReader:
-        return io.BufferedReader(BoundedReader(self._socket))
-
-
 class BoundedResponse(HTTPResponse):
     """A response of the standard library that is read through a ``BoundedReader``."""
 
     def __init__(self, sock: socket.socket, *arguments: Any, **options: Any) -> None:
         """Read from ``sock``."""
-        super().__init__(cast(socket.socket, _Readable(sock)), *arguments, **options)
+        super().__init__(sock, *arguments, **options)
+        self.fp.close()
+        self.fp = io.BufferedReader(BoundedReader(sock))
 
 
 class _PlainConnection(HTTPConnection):

@@ -27,37 +27,29 @@ WAIT_TIMEOUT = 30.0
 MAX_PROBE_INTERVAL = 2.0
 
 
-class GuardedAccess:
-    """Stands in for ``get_access`` of an identity plugin, from which all its tokens and endpoints come."""
+def guarded(
+    get_access: Callable[..., Any], breaker: CircuitBreaker, wait_timeout: float = WAIT_TIMEOUT
+) -> Callable[..., Any]:
+    """Return what stands in for ``get_access`` of an identity plugin, the source of all its tokens.
 
-    def __init__(
-        self, get_access: Callable[..., Any], breaker: CircuitBreaker, wait_timeout: float = WAIT_TIMEOUT
-    ) -> None:
-        self._get_access = get_access
-        self._breaker = breaker
-        self._wait_timeout = wait_timeout
-        self._lock = threading.Lock()
+    It raises ``ConnectFailure`` if Keystone is left out, or another thread is still waiting for it.
+    """
+    lock = threading.Lock()
 
-    def __call__(self, session: Any, **options: Any) -> Any:
-        """Return what Keystone grants, from memory while that is valid.
-
-        Raises:
-            ConnectFailure: Keystone is left out, or another thread is still waiting for it.
-        """
+    def access(session: Any, **options: Any) -> Any:
+        patience = wait_timeout if breaker.open_reason is None else 0.0
         with waiting_for("a token of Keystone"):
-            return self._access(session, options)
+            if not lock.acquire(timeout=deadline.current().bound(patience)):
+                raise exceptions.ConnectFailure("Keystone has not answered another thread yet")
+            try:
+                with breaker.guard(*AWAY):
+                    return get_access(session, **options)
+            except CircuitOpen as error:
+                raise exceptions.ConnectFailure(str(error)) from None
+            finally:
+                lock.release()
 
-    def _access(self, session: Any, options: dict[str, Any]) -> Any:
-        patience = self._wait_timeout if self._breaker.open_reason is None else 0.0
-        if not self._lock.acquire(timeout=deadline.current().bound(patience)):
-            raise exceptions.ConnectFailure("Keystone has not answered another thread yet")
-        try:
-            with self._breaker.guard(*AWAY):
-                return self._get_access(session, **options)
-        except CircuitOpen as error:
-            raise exceptions.ConnectFailure(str(error)) from None
-        finally:
-            self._lock.release()
+    return access
 
 
 def guard(auth: BaseAuthPlugin | None, what: str) -> None:
@@ -65,4 +57,4 @@ def guard(auth: BaseAuthPlugin | None, what: str) -> None:
     get_access = getattr(auth, "get_access", None)
     if get_access is not None:
         breaker = CircuitBreaker(f"Keystone ([{what}])", max_probe_interval=MAX_PROBE_INTERVAL)
-        auth.get_access = GuardedAccess(get_access, breaker)  # type: ignore[union-attr]
+        auth.get_access = guarded(get_access, breaker)  # type: ignore[union-attr]

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.bounds.circuit_breaker import FIRST_PROBE, CircuitBreaker
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.bounds.keystone_access import GuardedAccess, guard
+from scheduler.bounds.keystone_access import guard, guarded
 
 
 def test_a_keystone_that_is_away_is_asked_once_until_the_probe_is_due(clock):
@@ -17,7 +17,7 @@ def test_a_keystone_that_is_away_is_asked_once_until_the_probe_is_due(clock):
         asked.append(1)
         raise exceptions.ConnectTimeout("slow")
 
-    access = GuardedAccess(get_access, CircuitBreaker("Keystone", clock))
+    access = guarded(get_access, CircuitBreaker("Keystone", clock))
     for _ in range(5):
         with pytest.raises(exceptions.ConnectionError):
             access(None)
@@ -35,7 +35,7 @@ def test_requests_that_wait_for_a_hung_keystone_fail_together():
         release.wait(30)
         raise exceptions.ConnectTimeout("slow")
 
-    access = GuardedAccess(get_access, CircuitBreaker("Keystone"))
+    access = guarded(get_access, CircuitBreaker("Keystone"))
     results = []
 
     def ask():
@@ -54,7 +54,7 @@ def test_requests_that_wait_for_a_hung_keystone_fail_together():
 
 def test_the_deadline_of_a_request_ends_its_wait_for_another_thread():
     asked, release = threading.Event(), threading.Event()
-    access = GuardedAccess(lambda _session: asked.set() or release.wait(30), CircuitBreaker("Keystone"))
+    access = guarded(lambda _session: asked.set() or release.wait(30), CircuitBreaker("Keystone"))
     thread = threading.Thread(target=access, args=(None,))
     thread.start()
     assert asked.wait(60)
@@ -81,7 +81,7 @@ def test_nobody_waits_for_the_probe_of_a_keystone_that_is_left_out(clock):
         with pytest.raises(exceptions.ConnectionError):
             access(None)
 
-    access = GuardedAccess(get_access, CircuitBreaker("Keystone", clock), wait_timeout=20)
+    access = guarded(get_access, CircuitBreaker("Keystone", clock), wait_timeout=20)
     ask()
     clock.now += FIRST_PROBE
     prober = threading.Thread(target=ask)
@@ -95,7 +95,7 @@ def test_nobody_waits_for_the_probe_of_a_keystone_that_is_left_out(clock):
 
 
 def test_a_refusal_is_an_answer(clock):
-    access = GuardedAccess(
+    access = guarded(
         lambda _session: (_ for _ in ()).throw(exceptions.Unauthorized()), CircuitBreaker("Keystone", clock)
     )
     for _ in range(3):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from scheduler.bounds.keystone_access import GuardedAccess
+from scheduler.bounds.keystone_access import guarded
 from scheduler.bounds.outages import Outages
 from scheduler.bounds.waits import Waits, noting
 from scheduler.errors import HostsUnknown, PlacementUnavailable
@@ -140,7 +140,7 @@ def test_another_attempt(held):
 
 def test_keystone(held):
     breaker = SimpleNamespace(open_reason=None, guard=lambda *_away: noting(None))
-    assert noted(GuardedAccess(held, breaker), None, held=held) == "a token of Keystone"
+    assert noted(guarded(held, breaker), None, held=held) == "a token of Keystone"
 
 
 def test_cells(held):
