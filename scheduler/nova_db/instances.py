@@ -111,54 +111,19 @@ class Image(dict[str, str]):
     """The properties of an image; an ``Interner`` refers to it weakly."""
 
 
-class BoundedCache:
-    """A map of bounded size for any thread. When it is full, the least recently used values make room."""
-
-    def __init__(self, max_size: int = MAX_REMEMBERED) -> None:
-        self._values: LRUCache[Any, Any] = LRUCache(max_size)
-        self._lock = threading.Lock()
-
-    def get_many(self, keys: Iterable[Any]) -> dict[Any, Any]:
-        """Return the values of those keys that have one."""
-        values = self._values
-        with self._lock:
-            return {key: values[key] for key in keys if key in values}
-
-    def put(self, values: Mapping[Any, Any]) -> None:
-        """Add or replace values."""
-        with self._lock:
-            self._values.update(values)
-
-    def discard(self, keys: Iterable[Any]) -> None:
-        """Remove the values of these keys; keys without one do not matter."""
-        with self._lock:
-            for key in keys:
-                self._values.pop(key, None)
-
-
 class CellInstances(InstanceSource):
     """Where instances are by the cells' databases. Any thread may use it.
 
     A cell that cannot be read is reported; the hosts of instances are then those of its last answer.
     """
 
-    def __init__(
-        self,
-        cells: Cells,
-        calls: CellCalls,
-        max_remembered: int = MAX_REMEMBERED,
-        max_located: int = MAX_LOCATED,
-    ) -> None:
-        """Read instances of some cells.
-
-        Args:
-            max_remembered: How many instances' images are remembered.
-            max_located: How many instances' hosts are remembered.
-        """
+    def __init__(self, cells: Cells, calls: CellCalls) -> None:
+        """Read instances of some cells."""
         self._cells = cells
         self._calls = calls
-        self._last_hosts = BoundedCache(max_located)
-        self._images = BoundedCache(max_remembered)
+        self._lock = threading.Lock()  # of both caches
+        self._last_hosts: LRUCache[tuple[str, str], str] = LRUCache(MAX_LOCATED)
+        self._images: LRUCache[str, Image] = LRUCache(MAX_REMEMBERED)
         self._image: Interner[Image] = Interner(Image)
         self._outages = OutageLog(
             LOG, "Cannot read the instances of cell %s", "Instances of cell %s are read again"
@@ -182,15 +147,20 @@ class CellInstances(InstanceSource):
         cells = [cell for cell in self._cells.all if cell_uuids is None or cell.uuid in cell_uuids]
         answers = self._ask(cells, lambda cell: self._hosts_of(cell, wanted))
         for cell_uuid, answer in answers.items():
-            if answer.error:
-                last = self._last_hosts.get_many((cell_uuid, uuid) for uuid in wanted)
-            else:
-                last = {(cell_uuid, uuid): host for uuid, host in answer.value.items()}
-                self._last_hosts.discard((cell_uuid, uuid) for uuid in wanted)
-                self._last_hosts.put(last)
-            for (_, uuid), host in last.items():
+            for uuid, host in self._last_known(cell_uuid, wanted, answer).items():
                 places.setdefault(uuid, []).append((cell_uuid, host))
         return places
+
+    def _last_known(self, cell_uuid: str, wanted: Iterable[str], answer: CellAnswer) -> dict[str, str]:
+        """Return the hosts by an answer of a cell, which is remembered; or those of earlier answers."""
+        hosts, known = self._last_hosts, {}
+        with self._lock:
+            for uuid in wanted:
+                last = hosts.pop((cell_uuid, uuid), None)
+                host = last if answer.error else answer.value.get(uuid)
+                if host is not None:
+                    known[uuid] = hosts[cell_uuid, uuid] = host
+        return known
 
     def hosts_of_instances(self, uuids: Iterable[str]) -> tuple[set[str], bool]:
         """Return the service hosts of instances, for server groups.
@@ -238,19 +208,24 @@ class CellInstances(InstanceSource):
             Text by name as stored, for each instance of a host; hosts without instances are left out.
         """
         on_host = self._uuids_on(places)
-        image_of = self._images.get_many(uuid for uuids in on_host.values() for uuid in uuids)
+        with self._lock:
+            known = self._images
+            image_of = {uuid: known[uuid] for uuids in on_host.values() for uuid in uuids if uuid in known}
         unread: dict[str, list[str]] = {}
         for (cell_uuid, _), uuids in on_host.items():
             unread.setdefault(cell_uuid, []).extend(uuid for uuid in uuids if uuid not in image_of)
         for images in self._per_cell(unread, self._read_images).values():
             read = {uuid: self._image(frozenset(image.items())) for uuid, image in images.items()}
-            self._images.put(read)
+            with self._lock:
+                self._images.update(read)
             image_of |= read
         return {place: [image_of.get(uuid, {}) for uuid in uuids] for place, uuids in on_host.items()}
 
     def reread_images(self, uuids: Iterable[str]) -> None:
         """Read the image properties of these instances again: one may have been rebuilt."""
-        self._images.discard(uuids)
+        with self._lock:
+            for uuid in uuids:
+                self._images.pop(uuid, None)
 
     def _ask(self, cells: Iterable[Cell], read: Callable[[Cell], Any]) -> Mapping[str, CellAnswer]:
         answers = self._calls.scatter_gather(cells, read)

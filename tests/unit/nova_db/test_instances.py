@@ -4,8 +4,9 @@ import logging
 import pytest
 import sqlalchemy as sa
 
+from scheduler.nova_db import instances as instances_of_cells
 from scheduler.nova_db.cells import Cells
-from scheduler.nova_db.instances import BoundedCache, CellInstances
+from scheduler.nova_db.instances import CellInstances
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import instance_extra, instance_system_metadata, instances
 from scheduler.objects import Flavor
@@ -98,10 +99,11 @@ def test_a_deleted_instance_is_not_in_the_last_answer(nova, source):
     assert source.locate([moved]) == {}
 
 
-def test_instances_that_are_nowhere_take_no_place_among_the_last_hosts(nova):
+def test_instances_that_are_nowhere_take_no_place_among_the_last_hosts(nova, monkeypatch):
+    monkeypatch.setattr(instances_of_cells, "MAX_LOCATED", 1)
     cells = Cells(nova.engines, nova.conf)
     cells.load()
-    source = CellInstances(cells, CellCalls(lambda: 10.0), max_located=1)
+    source = CellInstances(cells, CellCalls(lambda: 10.0))
     stays = nova.add_instance("cmp1")
     source.locate([stays, "unknown"])
     take_away(nova)
@@ -144,20 +146,11 @@ def test_images_that_cannot_be_read_count_as_none(nova, source):
     assert source.image_properties([(nova.cell1, "cmp1")]) == {(nova.cell1, "cmp1"): [{}]}
 
 
-def test_a_cache_drops_the_least_recently_used_values_when_it_is_full():
-    cache = BoundedCache(3)
-    cache.put({1: "a", 2: "b", 3: "c"})
-    assert cache.get_many([1, 4]) == {1: "a"}
-    cache.put({4: "d"})
-    assert cache.get_many([1, 2, 3, 4]) == {1: "a", 3: "c", 4: "d"}
-    cache.discard([1, 2])
-    assert cache.get_many([1, 3]) == {3: "c"}
-
-
-def test_more_instances_than_are_remembered_have_their_images(nova):
+def test_more_instances_than_are_remembered_have_their_images(nova, monkeypatch):
+    monkeypatch.setattr(instances_of_cells, "MAX_REMEMBERED", 1)
     cells = Cells(nova.engines, nova.conf)
     cells.load()
-    source = CellInstances(cells, CellCalls(lambda: 10.0), max_remembered=1)
+    source = CellInstances(cells, CellCalls(lambda: 10.0))
     for name in ("linux", "windows", "linux"):
         nova.add_instance("cmp1", image={"os_distro": name})
     for _ in range(2):
