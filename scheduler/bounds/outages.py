@@ -20,7 +20,7 @@ from enum import IntEnum
 import math
 import threading
 import time
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from oslo_log import log as logging
 
@@ -51,29 +51,6 @@ class Lacks(IntEnum):
     NOTHING = 0
     SOME_HOSTS = 1
     DEPENDENCY = 2
-
-
-class Request(Protocol):
-    """A request; as ``SchedulingRequest``."""
-
-    @property
-    def deadline(self) -> float:
-        """When its caller stops waiting, in seconds of the clock."""
-
-    @property
-    def received_at(self) -> float:
-        """When it was received."""
-
-    @property
-    def is_rebuild(self) -> bool:
-        """Whether Placement has no part in it."""
-
-    @property
-    def call(self) -> Any:
-        """The message that is being answered; None outside of a server."""
-
-    def restarted(self) -> Any:
-        """Return it as it was before any host was chosen for it."""
 
 
 class Outage:
@@ -165,11 +142,12 @@ class Outages:
 
     # -- requests --------------------------------------------------------------------------------------------
 
-    def run(self, attempt: Callable[[Any], Reply], request: Request) -> Reply:
+    def run(self, attempt: Callable[[Any], Reply], request: Any) -> Reply:
         """Return the reply to a request; try it again after an outage.
 
         Args:
             attempt: Returns the reply, or raises. If it raises ``DependencyUnavailable``, nothing is claimed.
+            request: As ``SchedulingRequest``; for another attempt it is ``restarted``.
 
         Raises:
             DependencyUnavailable: The outage outlasts the patience.
@@ -196,7 +174,7 @@ class Outages:
             self._wait_out(error, request, since, min(failures - 1.0, LONGEST_PAUSE))
             request, error = request.restarted(), None
 
-    def _wait_out(self, error: DependencyUnavailable, request: Request, since: float, pause: float) -> None:
+    def _wait_out(self, error: DependencyUnavailable, request: Any, since: float, pause: float) -> None:
         """Wait until the request is to be tried again.
 
         Args:
@@ -232,7 +210,7 @@ class Outages:
         only_some = isinstance(error, HostsUnknown) and self._outage is None
         return only_some and self.waiting >= self._most_waiting
 
-    def _give_up_at(self, error: DependencyUnavailable, request: Request, since: float) -> float:
+    def _give_up_at(self, error: DependencyUnavailable, request: Any, since: float) -> float:
         """Return when the error is to be answered.
 
         A dependency that is slow has answered since the last failure, so its outage begins again each time,
@@ -324,7 +302,7 @@ class Outages:
         self.lacks = lacks
 
 
-def _return_outranked(error: DependencyUnavailable, request: Request) -> None:
+def _return_outranked(error: DependencyUnavailable, request: Any) -> None:
     """Return a request that was received with a higher priority than its scheduler has now.
 
     Raises:

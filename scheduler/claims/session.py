@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 import math
 import time
-from typing import Any, Protocol
+from typing import Any
 
 from scheduler.claims.checks import Added, Check, Finding, look_after
 from scheduler.claims.claims import Claims, Pass, Results, Winners, all_win, ended, unsent
@@ -19,13 +19,6 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
 from scheduler.request.past import SOON
 from scheduler.request.scheduling_request import SchedulingRequest
-
-
-class ReservedHosts(Protocol):
-    """Where hosts are reserved for instances."""
-
-    def remove(self, instances: Iterable[str]) -> int:
-        """Release what is reserved for these instances; return how many had something."""
 
 
 class Session(AbstractContextManager):
@@ -45,7 +38,7 @@ class Session(AbstractContextManager):
     def __init__(
         self,
         claims: Claims,
-        reservations: ReservedHosts,
+        reservations: Any,
         request: SchedulingRequest,
         prepare: Callable[[Any, SchedulingRequest, Winners], Pass],
         clock: Callable[[], float] = time.monotonic,
@@ -53,7 +46,7 @@ class Session(AbstractContextManager):
         """Begin without claims.
 
         Args:
-            reservations: Where hosts are reserved for the instances.
+            reservations: Its ``remove`` releases the hosts that are reserved for some instances.
             prepare: Returns what claims go by on the hosts of a table.
         """
         self._claims, self._reservations, self._request = claims, reservations, request

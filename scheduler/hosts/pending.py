@@ -20,7 +20,7 @@ from operator import itemgetter
 import random
 import threading
 import time
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,16 +78,6 @@ class PendingPlacement:
     expires_at: float
     shared: bool = False
     demand: InstanceDemand | None = None
-
-
-class PlacementListener(Protocol):
-    """Receives the placements that this scheduler decides, on the thread that decides; it must not wait."""
-
-    def reserved(self, placement: PendingPlacement) -> None:
-        """Note that a placement was added."""
-
-    def unreserved(self, placement: PendingPlacement) -> None:
-        """Note that a placement was withdrawn. Placements that computes have reported are not named."""
 
 
 class RecentClaims:
@@ -155,7 +145,8 @@ class PendingPlacements:
         now: Returns the time, in seconds of the clock that all moments here are of.
         turns: Held by requests that choose and reserve a host.
         changes: How many placements were added and removed so far.
-        listener: Receives the placements that this scheduler decides; None: nothing does.
+        listener: Its ``reserved`` receives the placements that this scheduler decides, on the thread that
+            decides, and ``unreserved`` those that are withdrawn; both must not wait. None: nothing does.
         claims: What Placement may not have counted of them.
         demands: What they need of NUMA cells and PCI devices.
         builds: For which projects hosts have failed to build what was sent to them.
@@ -173,7 +164,7 @@ class PendingPlacements:
         Args:
             fitter: Fits the NUMA topologies of placements that are laid over hosts; None: a new one.
         """
-        self.listener: PlacementListener | None = None
+        self.listener: Any = None
         self._clock = self.now = clock
         self.turns = KeyedLocks()
         self.changes = 0

@@ -9,7 +9,7 @@ claim.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 from cachetools import TTLCache
 import numpy as np
@@ -37,13 +37,6 @@ MOST_GONE = 10_000
 GONE_FOR = 60.0
 
 
-class SharedMirror(Protocol):
-    """The mirror of Placement's compute nodes, as far as other schedulers' claims concern it."""
-
-    def heard(self, allocations: Allocations, age: float, sign: int) -> None:
-        """Count a claim of another scheduler, or with ``sign`` -1 its release; as ``Mirror.heard``."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocalState:
     """What a scheduler keeps that others' decisions lie over.
@@ -51,18 +44,18 @@ class LocalState:
     Attributes:
         pending: Its pending placements.
         table: Returns the host table as last read, without a wait.
-        mirror: Its mirror of Placement's compute nodes.
+        mirror: Its mirror of Placement's compute nodes, for ``heard``.
     """
 
     pending: PendingPlacements
     table: Callable[[], HostTable]
-    mirror: SharedMirror
+    mirror: Any
 
 
 class SharedDecisions:
     """Makes records of own decisions, and applies those of others. Any thread may use it.
 
-    It is a ``PlacementListener``, and an observer of claims.
+    It listens to pending placements, and to claims.
     """
 
     def __init__(self, state: LocalState, publish: Publish) -> None:
