@@ -1,22 +1,19 @@
-"""The HTTP server of health checks and metrics, in threads of its own.
+"""The HTTP server of health checks and metrics, in a thread of its own.
 
 No client may hurt the daemon: connections are limited in number, in bytes and in time as a whole, and a page
 is made once a second at most. GET and HEAD are answered, and each connection is closed after one answer.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-import contextlib
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.client import HTTPException, parse_headers
 from io import BytesIO
 from pathlib import Path
+import re
 import socket
-import socketserver
-import ssl
-import sys
 import threading
 import time
-from typing import cast
 
 from cachetools import TTLCache
 from oslo_log import log as logging
@@ -40,6 +37,11 @@ KEPT = 1.0
 #: Seconds between attempts to listen where another process does.
 RETRY = 10.0
 
+#: Seconds after a connection that could not be accepted, as the process has no file descriptor left.
+PAUSE = 1.0
+
+_REQUEST = re.compile(r"(\S+) (\S+) HTTP/1\.\d")
+
 
 @dataclass(frozen=True)
 class Page:
@@ -54,6 +56,15 @@ class Page:
     status: str
     content_type: str
     body: bytes
+
+    def answer(self, *, with_body: bool = True) -> bytes:
+        """Return the response of HTTP."""
+        head = (
+            f"HTTP/1.1 {self.status}\r\nContent-Type: {self.content_type}\r\n"
+            f"Content-Length: {len(self.body)}\r\nCache-Control: no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+        )
+        return head.encode() + (self.body if with_body else b"")
 
 
 Pages = Mapping[str, Callable[[], Page]]
@@ -92,11 +103,12 @@ class MonitoringEndpoint:
         """
         self._address = address
         self._pages = pages
-        self._retry = retry
-        self.longest, self.access = longest, access
+        self._retry, self._longest, self._access = retry, longest, access
         self._kept: TTLCache[str, Page] = TTLCache(len(pages), KEPT, clock)
-        self._making = threading.Lock()
-        self._server: _PageServer | None = None
+        self._listener: socket.socket | None = None
+        # the oldest first, and whether its client has shown that it may read
+        self._open: dict[asyncio.Task[None], bool] = {}
+        self._reports = RateLimitedLogger(LOG)
         self._outage = OutageLog(
             LOG,
             f"Health checks and metrics cannot be served on {address}",
@@ -106,12 +118,12 @@ class MonitoringEndpoint:
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return 0 if self._server is None else len(self._server.open)
+        return len(self._open)
 
     @property
     def port(self) -> int:
         """The port that it listens on; 0 if it does not."""
-        return 0 if self._server is None else self._server.socket.getsockname()[1]
+        return 0 if self._listener is None else self._listener.getsockname()[1]
 
     def start(self) -> None:
         """Begin to listen, in a thread of its own. While that is not possible it is tried again."""
@@ -120,7 +132,7 @@ class MonitoringEndpoint:
 
     def remove(self) -> None:
         """Remove the unix socket, at the end of the daemon."""
-        if self._address.path and self._server is not None:
+        if self._address.path and self._listener is not None:
             Path(self._address.path).unlink(missing_ok=True)
 
     def _try_to_listen(self) -> None:
@@ -129,168 +141,106 @@ class MonitoringEndpoint:
         except OSError as error:
             self._outage.report_failure(error)
         else:
-            self._server = _PageServer(listener, self)
+            listener.setblocking(False)
+            self._listener = listener
             self._outage.report_success()
             LOG.info("Health checks and metrics are served on %s", self._address)
 
     def _run(self) -> None:
         try:
-            while self._server is None:
+            while self._listener is None:
                 time.sleep(self._retry)
                 self._try_to_listen()
-            self._server.serve_forever(poll_interval=min(0.5, self.longest / 4))
+            asyncio.run(self._accept(self._listener))
         except Exception:
             LOG.exception("Health checks and metrics are no longer served")
 
-    def page(self, path: str) -> Page:
-        """Return a page, which is made again if it is old."""
-        with self._making:
-            if path in self._kept or path not in self._pages:
-                return self._kept.get(path, NOT_FOUND)
+    # -- in the thread that serves ---------------------------------------------------------------------------
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
             try:
-                page = self._pages[path]()
-            except Exception:
-                LOG.exception("Cannot make page %s", path)
-                page = BROKEN
-            self._kept[path] = page
-            return page
+                client, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                self._report(error)
+                await asyncio.sleep(PAUSE)
+                continue
+            if len(self._open) >= MOST_CONNECTIONS:
+                strangers = (task for task, admitted in self._open.items() if not admitted)
+                oldest = next(strangers, next(iter(self._open)))
+                oldest.cancel()
+                del self._open[oldest]
+            task = loop.create_task(self._serve(client))
+            self._open[task] = False
+            task.add_done_callback(lambda done: self._open.pop(done, None))
+            await asyncio.sleep(0)  # the others go on, however many connections wait to be accepted
 
-
-#: What socketserver calls the socket of a connection.
-Request = socket.socket | tuple[bytes, socket.socket]
-
-
-@dataclass
-class _State:
-    """When a connection was accepted, whether its handshake has ended, and whether its client may read."""
-
-    begun_at: float
-    encrypted: bool
-    admitted: bool = False
-
-
-class _PageServer(ThreadingHTTPServer):
-    """Serves each connection in a thread, and ends those that take too long or make room for others.
-
-    Attributes:
-        open: The open connections, the oldest first.
-    """
-
-    daemon_threads = True
-
-    def __init__(self, listener: socket.socket, endpoint: MonitoringEndpoint) -> None:
-        # not that of HTTPServer, which would bind a socket and look its own name up
-        socketserver.BaseServer.__init__(self, listener.getsockname(), _PageHandler)
-        self.socket = listener
-        self.endpoint = endpoint
-        self.open: dict[Request, _State] = {}
-        self._lock = threading.Lock()
-        # threads of connections that made room for others end soon, but not at once
-        self._slots = threading.BoundedSemaphore(2 * MOST_CONNECTIONS)
-        self._reports = RateLimitedLogger(LOG)
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        request, client = self.socket.accept()
-        if tls := self.endpoint.access.tls:  # the thread of the connection makes the handshake
-            request = tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-        return request, client
-
-    def process_request(self, request: Request, client_address: object) -> None:
-        if not self._slots.acquire(timeout=self.endpoint.longest):
-            super().shutdown_request(request)
-            return
-        with self._lock:
-            if len(self.open) >= MOST_CONNECTIONS:
-                strangers = (one for one, state in self.open.items() if not state.admitted)
-                self._end(next(strangers, next(iter(self.open))))
-            self.open[request] = _State(time.monotonic(), self.endpoint.access.tls is None)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Request) -> None:
-        with self._lock:
-            self.open.pop(request, None)
-        super().shutdown_request(request)
-        self._slots.release()
-
-    def service_actions(self) -> None:
-        """End the connections that take too long."""
-        now, longest = time.monotonic(), self.endpoint.longest
-        shorter = min(longest, LONGEST_HANDSHAKE)
-        with self._lock:
-            for request, state in list(self.open.items()):
-                if now - state.begun_at > (longest if state.encrypted else shorter):
-                    self._end(request)
-
-    def _end(self, request: Request) -> None:
-        """End a connection: what its thread waits for ends with an error."""
-        self.open.pop(request, None)
-        with contextlib.suppress(OSError):
-            # that of SSLSocket would take away what the thread works with
-            socket.socket.shutdown(cast(socket.socket, request), socket.SHUT_RDWR)
-
-    def handle_error(self, _request: Request, _client_address: object) -> None:
-        error = sys.exc_info()[1]
-        if not isinstance(error, OSError):  # those are of clients that are slow or have gone
-            self._reports.warning("broken", "Cannot serve a client of the monitoring port: %r", error)
-
-
-class _PageHandler(BaseHTTPRequestHandler):
-    """Serves one connection."""
-
-    server: _PageServer
-    protocol_version = "HTTP/1.1"
-
-    def handle(self) -> None:
-        if isinstance(self.request, ssl.SSLSocket):
-            self.request.do_handshake()
-            self._note(encrypted=True)
-        head = b""
-        while b"\r\n\r\n" not in head:
-            piece = self.request.recv(LARGEST_REQUEST)
-            head += piece
-            if not piece or len(head) > LARGEST_REQUEST:
-                return
-        self.rfile = BytesIO(head)
-        self.handle_one_request()
-
-    def do_GET(self) -> None:
-        if self.request_version == "HTTP/0.9":
-            self._reply(MALFORMED)
-            return
-        headers = {name.lower(): value.strip() for name, value in self.headers.items()}
+    async def _serve(self, client: socket.socket) -> None:
+        reader = asyncio.StreamReader(LARGEST_REQUEST)
+        protocol = asyncio.StreamReaderProtocol(reader)
+        transport: asyncio.Transport | None = None
+        tls, loop = self._access.tls, asyncio.get_running_loop()
         try:
-            allowed = self.server.endpoint.access.allows(headers)
+            async with asyncio.timeout(self._longest):
+                transport, _ = await loop.connect_accepted_socket(
+                    lambda: protocol, client, ssl=tls, ssl_handshake_timeout=LONGEST_HANDSHAKE if tls else None
+                )
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+                writer.write(self._answer(head.decode("latin-1")))
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, EOFError, asyncio.LimitOverrunError):
+            pass  # the client is slow, or has gone
+        except Exception as error:  # noqa: BLE001 - one client must not end the others
+            self._report(error)
+        finally:
+            if transport is None:
+                client.close()
+            else:
+                transport.abort()
+
+    def _answer(self, head: str) -> bytes:
+        """Return the response to the head of a request; nothing for an empty one."""
+        line, _, headers = head.partition("\r\n")
+        if not line:
+            return b""
+        request = _REQUEST.fullmatch(line)
+        if request is None:
+            return MALFORMED.answer()
+        method, path = request.groups()
+        if method not in {"GET", "HEAD"}:
+            return NOT_ALLOWED.answer()
+        return self._page(path.partition("?")[0], headers).answer(with_body=method == "GET")
+
+    def _page(self, path: str, headers: str) -> Page:
+        """Return a page, if the client may have it."""
+        try:
+            found = parse_headers(BytesIO(headers.encode("latin-1")))
+            allowed = self._access.allows({name.lower(): value.strip() for name, value in found.items()})
+        except HTTPException:
+            return MALFORMED
         except ConfigError as error:
             LOG.error("Request for health checks or metrics refused: %s", error)
-            self._reply(BROKEN)
-            return
-        self._note(admitted=allowed)
-        self._reply(self.server.endpoint.page(self.path.partition("?")[0]) if allowed else NOT_AUTHORIZED)
+            return BROKEN
+        if not allowed:
+            return NOT_AUTHORIZED
+        if (task := asyncio.current_task()) in self._open:
+            self._open[task] = True
+        return self.page(path)
 
-    do_HEAD = do_GET  # noqa: N815
+    def page(self, path: str) -> Page:
+        """Return a page, which is made again if it is old."""
+        if path in self._kept or path not in self._pages:
+            return self._kept.get(path, NOT_FOUND)
+        try:
+            page = self._pages[path]()
+        except Exception:
+            LOG.exception("Cannot make page %s", path)
+            page = BROKEN
+        self._kept[path] = page
+        return page
 
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        self._reply(NOT_ALLOWED if code == 501 else MALFORMED)
-
-    def _reply(self, page: Page) -> None:
-        self.request_version = self.protocol_version  # a request without one gets the headers too
-        code, _, reason = page.status.partition(" ")
-        self.send_response_only(int(code), reason)
-        for name, value in (
-            ("Content-Type", page.content_type),
-            ("Content-Length", str(len(page.body))),
-            ("Cache-Control", "no-store"),
-            ("X-Content-Type-Options", "nosniff"),
-            ("Connection", "close"),
-        ):
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(page.body)
-
-    def _note(self, **state: bool) -> None:
-        if (known := self.server.open.get(self.request)) is not None:
-            vars(known).update(state)
-
-    def log_message(self, *_details: object) -> None:
-        pass
+    def _report(self, error: Exception) -> None:
+        self._reports.warning("broken", "Cannot serve a client of the monitoring port: %r", error)
