@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
     from scheduler.daemon.parts import ServiceParts
+    from scheduler.router.service import RouterService
+    from scheduler.rpc.server import Server
 
 
 def main(argv: Sequence[str] | None = None) -> int | None:
@@ -25,9 +27,26 @@ def main(argv: Sequence[str] | None = None) -> int | None:
 
 def parts(_conf: ConfigOpts) -> ServiceParts:
     """Return the parts of a router; they are imported here, after threads were chosen."""
-    from scheduler.cmd import router_parts
+    from scheduler.cmd.traffic import traffic_counter, with_traffic
+    from scheduler.daemon.parts import ServiceParts
+    from scheduler.health.counters import Counters
+    from scheduler.health.state import ServiceState
+    from scheduler.router.service import RouterService
 
-    return router_parts.all_parts()
+    counters = Counters()
+    state = ServiceState(api_database=True, placement=True)  # a router needs neither
+
+    def server(_conf: ConfigOpts, router: RouterService) -> Server:
+        router.server.count = traffic_counter(counters)
+        return router.server
+
+    return ServiceParts(
+        manager=RouterService,
+        server=server,
+        periodics=lambda _conf, _router: (),
+        read_state=lambda _router, answering: with_traffic(state, answering),
+        counters=counters,
+    )
 
 
 if __name__ == "__main__":

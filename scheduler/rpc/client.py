@@ -11,7 +11,6 @@ as its caller waits, and drops of an error what its class does not know (``final
 from collections.abc import Callable, Mapping
 from functools import partial
 import queue
-import threading
 import time
 from typing import NamedTuple
 import uuid
@@ -21,13 +20,10 @@ from oslo_serialization import jsonutils
 
 from scheduler.rpc import library
 from scheduler.rpc.bus import Bus, NobodyReads
-from scheduler.rpc.consumer import DELIVERED_BEFORE
-from scheduler.rpc.library import RabbitMessage
+from scheduler.rpc.consumer import DELIVERED_BEFORE, Task
+from scheduler.rpc.library import RabbitMessage, ReadingConnection
 
 LOG = logging.getLogger(f"nova.{__name__}")
-
-#: Seconds between two looks of the thread that reads, if nothing comes.
-LOOK_INTERVAL = 0.1
 
 #: Seconds in which the broker must confirm a call.
 SEND_TIMEOUT = 3.0
@@ -35,15 +31,8 @@ SEND_TIMEOUT = 3.0
 #: Seconds that the thread that reads may take to make or delete a reply queue.
 QUEUE_TIMEOUT = 5.0
 
-#: Seconds between a failure to read and the next attempt.
-RETRY_INTERVAL = 1.0
-
 #: Reply queues that are kept for the next calls, and how many are made at a time.
 SPARE = 16
-
-
-Task = Callable[[library.ReadingConnection], None]
-"""What the thread that reads does on its connection."""
 
 
 class ErrorReply(NamedTuple):
@@ -96,32 +85,16 @@ class _ReplyQueue:
 
 
 class Client:
-    """Calls the schedulers of a topic. Any thread may use it, once it is started."""
+    """Calls the schedulers of a topic. Any thread may use it, once its server is started."""
 
-    def __init__(self, bus: Bus) -> None:
-        """Call over a bus; nothing is connected to yet."""
-        self._bus = bus
-        self._tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    def __init__(self, bus: Bus, on_connection: Callable[[Task], None]) -> None:
+        """Call over a bus.
+
+        Args:
+            on_connection: Lets the thread that reads requests do something: it reads replies, too.
+        """
+        self._bus, self._on_connection = bus, on_connection
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._connection: library.ReadingConnection | None = None
-
-    def start(self) -> None:
-        """Connect to the broker, which is waited for, and begin to read replies."""
-        connection = self._connection = self._bus.reader()
-        self._make_queues(connection)
-        thread = threading.Thread(target=self._read, args=(connection,), name="replies", daemon=True)
-        thread.start()
-        self._thread = thread
-
-    def stop(self) -> None:
-        """Stop reading, once no call is under way any more."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(QUEUE_TIMEOUT)
-        if self._connection is not None:
-            self._connection.close()
 
     def call(
         self,
@@ -198,7 +171,7 @@ class Client:
         Raises:
             BrokerAway: The queue was not deleted in time.
         """
-        self._tasks.put(partial(self._delete, replies))
+        self._on_connection(partial(self._try, partial(self._delete, replies)))
         end = time.monotonic() + QUEUE_TIMEOUT
         try:
             while (message := replies.received.get(timeout=max(0.0, end - time.monotonic()))) is not None:
@@ -215,7 +188,7 @@ class Client:
             BrokerAway: The broker does not make one in time.
         """
         if self._spare.qsize() <= SPARE // 2:
-            self._tasks.put(self._make_queues)
+            self._on_connection(partial(self._try, self._make_queues))
         try:
             return self._spare.get(timeout=QUEUE_TIMEOUT)
         except queue.Empty:
@@ -223,32 +196,20 @@ class Client:
 
     # -- on the thread that reads ----------------------------------------------------------------------------
 
-    def _read(self, connection: library.ReadingConnection) -> None:
-        while not self._stopped.is_set():
-            self._do_tasks(connection)
-            try:
-                connection.consume(timeout=LOOK_INTERVAL)
-            except library.Timeout:
-                continue
-            except Exception:
-                LOG.exception("Cannot read replies; trying again")
-                time.sleep(RETRY_INTERVAL)
+    def _try(self, task: Task, connection: ReadingConnection) -> None:
+        """Make or delete queues. Without the broker that fails; only to read connects again."""
+        try:
+            task(connection)
+        except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time
+            LOG.warning("Cannot make or delete reply queues: %.300s", error)
 
-    def _do_tasks(self, connection: library.ReadingConnection) -> None:
-        """Do what waits. Without the broker all of it fails; only to read connects again."""
-        while not self._tasks.empty():
-            try:
-                self._tasks.get()(connection)
-            except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time
-                LOG.warning("Cannot make or delete reply queues: %.300s", error)
-
-    def _make_queues(self, connection: library.ReadingConnection) -> None:
+    def _make_queues(self, connection: ReadingConnection) -> None:
         for _ in range(SPARE - self._spare.qsize()):
             replies = _ReplyQueue(f"reply_{uuid.uuid4().hex}")
             connection.declare_direct_consumer(replies.name, replies)
             self._spare.put(replies)
 
-    def _delete(self, replies: _ReplyQueue, connection: library.ReadingConnection) -> None:
+    def _delete(self, replies: _ReplyQueue, connection: ReadingConnection) -> None:
         """Delete a queue; what came until then is received before the None, on the same channel."""
         consumer = next(each for each in connection.consumers if each.queue_name == replies.name)
         tag = connection.remove(consumer)

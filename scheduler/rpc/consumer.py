@@ -58,6 +58,10 @@ DELIVERED_BEFORE = "berth-redelivered"
 RUNS = "berth-runs"
 
 
+Task = Callable[[library.ReadingConnection], None]
+"""What the thread that reads does on its connection."""
+
+
 @dataclass(frozen=True)
 class Queues:
     """What is read.
@@ -310,6 +314,10 @@ class Consumer:
             return True
         finally:
             self.do(partial(self._take_copies, delivery.identity))
+
+    def on_connection(self, task: Task) -> None:
+        """Let the thread that reads do something on its connection soon."""
+        self.do(lambda: None if self._connection is None else task(self._connection))
 
     def do(self, task: Callable[[], None]) -> None:
         """Let the thread that reads call a function soon."""

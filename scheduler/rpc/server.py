@@ -14,8 +14,8 @@ from scheduler.logs import RateLimitedLogger
 from scheduler.request.past import Past
 from scheduler.rpc import library, wire
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
-from scheduler.rpc.calls import ENDS, Call, Event, Fate, State
-from scheduler.rpc.consumer import Consumer, Queues
+from scheduler.rpc.calls import Call, Event, Fate, State
+from scheduler.rpc.consumer import Consumer, Queues, Task
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.keepalive import KeepAlive
 from scheduler.rpc.methods import Methods
@@ -143,6 +143,11 @@ class Server:
         if self._consumer is not None:
             self._consumer.close()
 
+    def on_connection(self, task: Task) -> None:
+        """Let the thread that reads do something on its connection soon, once it is started."""
+        if self._consumer is not None:
+            self._consumer.on_connection(task)
+
     @property
     def connected(self) -> bool | None:
         """Whether messages are read from the broker; None if that is not known."""
@@ -185,7 +190,7 @@ class Server:
     def _not_run(self, call: Call) -> Event | None:
         """Return why a call is not run; None if it is."""
         if call.is_lost or call.outranked or (self._stopping and call.can_be_requeued):
-            return Event.NOT_BEGUN
+            return Event.RETURNED
         # A call with a past is run all the same: that releases what an earlier run has left.
         long = self._clock() - call.received > LONG_WAIT
         if not call.past and self._keepalive.queues.is_unread(call.frame.reply_queue, certain=long):
@@ -207,7 +212,7 @@ class Server:
             return answer.event
         if call.is_lost:
             LOG.info("Requeueing call %s: %s", call.frame.msg_id, "its channel was lost")
-            return Event.LOST
+            return Event.RETURNED
         try:
             call.reply = wire.reply(call.frame, answer.result, answer.failure)
         except (TypeError, ValueError, RecursionError) as error:
@@ -256,7 +261,7 @@ class Server:
         return Event.UNDELIVERABLE
 
     def _end(self, call: Call, event: Event) -> None:
-        """Do what ``calls.ENDS`` says."""
+        """Do what ``calls.Event`` says."""
         if call.dropped:
             self._warnings.warning(call.dropped, "Dropped a call without serving it: %s", call.dropped)
             self.count("dropped")
@@ -270,7 +275,7 @@ class Server:
             call.reply = _error_reply(call, f"The request is not tried again: {poison}")
         if event in {Event.POISON, Event.UNDELIVERABLE}:
             self._send(call)
-        fate, delivery = ENDS[event].message, call.delivery
+        fate, delivery = event.message, call.delivery
         if fate is Fate.WAIT:
             self._keepalive.wait(call)
             if self._stopping and self.open_calls.take(call):
@@ -287,8 +292,8 @@ class Server:
 def _end_by_stop(call: Call) -> Event:
     """Return how a call ends that waits for a reader of its reply queue when the process stops."""
     if call.reply is None:
-        return Event.NOT_BEGUN if call.can_be_requeued else Event.CALLER_GONE
-    return Event.UNSENT if call.can_be_requeued else Event.UNKNOWN
+        return Event.RETURNED if call.can_be_requeued else Event.CALLER_GONE
+    return Event.RETURNED if call.can_be_requeued else Event.UNKNOWN
 
 
 def _error_reply(call: Call, text: str) -> dict[str, str]:

@@ -157,8 +157,7 @@ class LocalRouter(_Local):
     def start(self) -> None:
         """Start it, and wait until it serves."""
         router = RouterService(self.conf)
-        server = router.server()
-        self.callback(server.bus.close)
+        self.callback(router.server.bus.close)
         router.start()
         self.callback(router.stop, lambda: STOP_TIMEOUT)
-        self._serve(server)
+        self._serve(router.server)

@@ -7,6 +7,8 @@ from scheduler.rpc import client, transport
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.client import Client, NoReply, Patience
 from scheduler.rpc.errors import for_caller
+from scheduler.rpc.methods import Methods
+from scheduler.rpc.server import Server
 from tests.integration.rpc.conftest import ARGUMENTS, Manager
 from tests.support.waiting import eventually
 
@@ -26,12 +28,14 @@ PATIENT = Patience(20.0, 60.0)
 @pytest.fixture
 def calling(conf):
     """A client that is started."""
-    bus = transport.rpc_transport(conf)
-    made = Client(Bus(bus, 16 << 20))
-    made.start()
+    bus = Bus(transport.rpc_transport(conf), 16 << 20)
+    server = Server(conf, bus, Methods({}), "router", 1)
+    made = Client(bus, server.on_connection)
+    server.start()
     yield made
-    made.stop()
-    bus.cleanup()
+    server.stop()
+    server.wait()
+    bus.close()
 
 
 def test_a_call_is_answered(serve, calling):
@@ -115,7 +119,7 @@ def client_threads(number):
 
 def test_replies_are_read_again_after_the_connection_was_lost(serve, calling):
     serve(Manager(["there"]), topic=TOPIC)
-    calling._connection.connection.connection.connection.transport.sock.shutdown(2)
+    calling._on_connection(lambda each: each.connection.connection.transport.sock.shutdown(2))
 
     def answered():
         try:

@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from scheduler.cmd import router, router_parts
+from scheduler.cmd import router
 from scheduler.manager import SchedulerManager
 from scheduler.router.service import RouterService
 from tests.support.options import make_conf
@@ -43,7 +43,7 @@ def test_the_daemon_can_call_a_router_as_it_calls_a_scheduler(name):
 
 
 def test_a_router_is_ready_without_a_database_and_placement():
-    parts = router_parts.all_parts()
+    parts = router.parts(None)
     assert parts.manager is RouterService
     assert list(parts.periodics(make_conf(), None)) == []
     state = parts.read_state(None, None)

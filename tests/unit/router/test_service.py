@@ -7,7 +7,7 @@ from scheduler.errors import BerthError, ConfigError, ReturnedToBroker
 from scheduler.request.past import Past
 from scheduler.router import service
 from scheduler.router.proxy import Unreachable
-from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, Calls, RouterService
+from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, RouterService
 from scheduler.rpc.client import BrokerAway, ErrorReply
 from scheduler.rpc.errors import RemoteError
 from tests.support.calls import make_call
@@ -43,11 +43,13 @@ def ask(load):
     """Let a router answer a call; returns the reply or the error that is sent."""
 
     def ask(router, in_flight=0, **fields):
-        calls = Calls(load(), router)
-        calls.unanswered = lambda: in_flight
+        made = RouterService(load())
+        made.router = router
+        for _ in range(in_flight):
+            made.server.open_calls.add(make_call())
         call = make_call({"_context_user_id": "u", "_context_new_field": 1}, **fields)
         try:
-            return calls.select_destinations(call, spec_obj={"x": 1})
+            return made.select_destinations(call, spec_obj={"x": 1})
         except (BerthError, RemoteError) as error:
             return error
 
@@ -106,10 +108,9 @@ def test_a_router_needs_a_partition(load):
         RouterService(load(""))
 
 
-def test_as_many_calls_are_handled_at_once_as_may_wait_for_a_partition(load, monkeypatch):
-    monkeypatch.setattr(service, "Client", lambda *_args: None)
+def test_as_many_calls_are_handled_at_once_as_may_wait_for_a_partition(load):
     conf = load()
-    made = RouterService(conf).server()
+    made = RouterService(conf).server
     assert conf.executor_thread_pool_size == MOST_AT_ONCE
     assert (made.topic, made._methods.casts) == ("scheduler", {})
     conf = load(f"[DEFAULT]\nexecutor_thread_pool_size = 5\n{SECTION}")
