@@ -181,10 +181,11 @@ class MonitoringEndpoint:
         protocol = asyncio.StreamReaderProtocol(reader)
         transport: asyncio.Transport | None = None
         tls, loop = self._access.tls, asyncio.get_running_loop()
+        handshake = LONGEST_HANDSHAKE if tls else None
         try:
             async with asyncio.timeout(self._longest):
                 transport, _ = await loop.connect_accepted_socket(
-                    lambda: protocol, client, ssl=tls, ssl_handshake_timeout=LONGEST_HANDSHAKE if tls else None
+                    lambda: protocol, client, ssl=tls, ssl_handshake_timeout=handshake
                 )
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer = asyncio.StreamWriter(transport, protocol, reader, loop)

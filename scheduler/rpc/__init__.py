@@ -7,7 +7,7 @@
        ▲         ▼
        │      the reply, confirmed by the broker (bus)
        │         │
-       └─────────┴── calls.ENDS: what becomes of the message and of the claims
+       └─────────┴── calls.Event: what becomes of the message and of the claims
 
     open_calls   all calls that are not answered
     keepalive    heartbeats to their callers, and replies that nobody reads

@@ -1,13 +1,13 @@
 """The life of a call: received, run, replied to, and what becomes of its message and its claims at the end.
 
 Until a call is acknowledged the broker holds the only durable record of it. What it claimed is kept if its
-caller can know of it, and released otherwise. ``ENDS`` has one row for each way in which a run can end, and
+caller can know of it, and released otherwise. ``Event`` has one row for each way in which a run can end, and
 ``server`` does what the row says.
 """
 
 from enum import Enum
 import math
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from oslo_log import log as logging
 
@@ -52,73 +52,52 @@ class ClaimPolicy(Enum):
 
 
 class Event(Enum):
-    """How a run ended, or why there was none."""
+    """How a run ended, or why there was none.
 
-    REPLIED = "the reply is confirmed"
-    FAILED = "it has no result; an error follows, or the call is requeued"
-    POISON = "it seems to end the processes that run it, and was answered with an error"
-    NOT_BEGUN = "this process stops, or cannot decide, or the channel is lost already"
-    NO_CALLER = "nobody reads its reply queue, and it was not run"
-    COUNTED = "it was delivered before, and is in its queue once more with the number of its runs"
-    RETURNED = "this process stops, or cannot decide while another one may"
-    LOST = "its channel was lost while it ran"
-    UNCONFIRMED = "the reply was sent, and not confirmed"
-    UNKNOWN = "the same, and the call is not delivered again: it was acknowledged as overdue"
-    UNREAD = "nobody reads its reply queue, after the run"
-    UNSENT = "the same, and this process stops"
-    CALLER_GONE = "nobody has read its reply queue for long"
-    UNDELIVERABLE = "the broker does not take the reply, and never will"
+    Attributes:
+        message: What becomes of the message; None: nothing yet.
+        claims: What becomes of the claims.
+    """
 
-
-class End(NamedTuple):
-    """What is done with the message and the claims."""
-
-    message: Fate | None
-    claims: ClaimPolicy
-
-
-ENDS = {
     # Acknowledged before, the call would be lost with the process.
-    Event.REPLIED: End(Fate.ACKNOWLEDGE, ClaimPolicy.KEEP),
+    REPLIED = "the reply is confirmed", Fate.ACKNOWLEDGE, ClaimPolicy.KEEP
     # The caller gives the instances up when it has the error: nobody would release what they hold.
-    Event.FAILED: End(None, ClaimPolicy.RELEASE),
+    FAILED = "it has no result; an error follows, or it is requeued", None, ClaimPolicy.RELEASE
     # The next run would end the next process.
-    Event.POISON: End(Fate.ACKNOWLEDGE, ClaimPolicy.LEAVE),
-    # It would wait here for a thread that nobody gives it, while others are idle.
-    Event.NOT_BEGUN: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
+    POISON = "it seems to end the processes that run it", Fate.ACKNOWLEDGE, ClaimPolicy.LEAVE
     # Each such call would take a thread, and claim a host whose name reaches nobody.
-    Event.NO_CALLER: End(Fate.WAIT, ClaimPolicy.LEAVE),
+    NO_CALLER = "nobody reads its reply queue, and it was not run", Fate.WAIT, ClaimPolicy.LEAVE
     # The broker does not count the processes that it ends.
-    Event.COUNTED: End(None, ClaimPolicy.LEAVE),
-    # The caller would get an error although another process can serve it.
-    Event.RETURNED: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
-    # Two runs would reply. The next one finds the claims.
-    Event.LOST: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
+    COUNTED = "it is in its queue once more with the number of its runs", None, ClaimPolicy.LEAVE
+    # Another process can serve it, and finds the claims. If the channel is lost, two runs would reply.
+    RETURNED = (
+        "this process stops, or cannot decide, or has lost its channel",
+        Fate.REQUEUE,
+        ClaimPolicy.LEAVE,
+    )
     # Released, a host that the caller may have received would be lost.
-    Event.UNCONFIRMED: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
+    UNCONFIRMED = "the reply was sent, and not confirmed", Fate.REQUEUE, ClaimPolicy.LEAVE
     # No other run finds them.
-    Event.UNKNOWN: End(Fate.ACKNOWLEDGE, ClaimPolicy.DOUBT),
+    UNKNOWN = "the same, and it was acknowledged as overdue", Fate.ACKNOWLEDGE, ClaimPolicy.DOUBT
     # The caller may connect elsewhere, and gets the same reply then.
-    Event.UNREAD: End(Fate.WAIT, ClaimPolicy.HOLD),
-    Event.UNSENT: End(Fate.REQUEUE, ClaimPolicy.LEAVE),
+    UNREAD = "nobody reads its reply queue, after the run", Fate.WAIT, ClaimPolicy.HOLD
     # Claims would stay that no caller knows of.
-    Event.CALLER_GONE: End(Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE),
+    CALLER_GONE = "nobody has read its reply queue for long", Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE
     # The same reply would be tried, and the hosts claimed, until the message is poison.
-    Event.UNDELIVERABLE: End(Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE),
-}
+    UNDELIVERABLE = "the broker never takes the reply", Fate.ACKNOWLEDGE, ClaimPolicy.RELEASE
+
+    def __init__(self, _text: str, message: Fate | None, claims: ClaimPolicy) -> None:
+        self.message, self.claims = message, claims
 
 
 class Held(Protocol):
     """What is kept or released, depending on the reply; as ``claims.session.Session``."""
 
-    def keep(self) -> None:
-        """Keep it: the reply was delivered."""
+    def keep(self) -> None: ...
 
-    def release(self) -> None:
-        """Release it: the reply cannot be delivered."""
+    def release(self) -> None: ...
 
-    def doubt(self) -> None:
-        """Find out later whether it is needed: nobody knows whether the reply was delivered."""
+    def doubt(self) -> None: ...
 
 
 class Call:
@@ -210,7 +189,7 @@ class Call:
 
     def end_claims(self, event: Event) -> None:
         """Do with the claims what an event says, once. Never raises."""
-        end = ENDS[event].claims
+        end = event.claims
         if end is ClaimPolicy.HOLD:
             return
         held, self._held = self._held, []

@@ -200,7 +200,7 @@ class KeepAlive:
                 "gone", "Nobody reads reply queue %s; calls dropped: %d", queue, len(calls)
             )
         for call in calls:
-            event = Event.LOST if call.is_lost else Event.CALLER_GONE if gone else None
+            event = Event.RETURNED if call.is_lost else Event.CALLER_GONE if gone else None
             if (event or read) and self._calls.take(call):
                 self._go_on(call, event)
 

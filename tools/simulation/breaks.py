@@ -206,14 +206,14 @@ def _acknowledging_first(send: Any) -> Any:
 
 
 def _end_with(event: calls.Event, claims: calls.ClaimPolicy) -> None:
-    calls.ENDS[event] = calls.ENDS[event]._replace(claims=claims)
+    event.claims = claims
 
 
 def _ending_as(event: calls.Event, ended: calls.Event) -> Break:
     """Return what ends calls by the row of another event."""
 
     def act() -> None:
-        calls.ENDS[ended] = calls.ENDS[event]
+        ended.message, ended.claims = event.message, event.claims
 
     return act
 

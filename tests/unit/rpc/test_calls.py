@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.bounds.waits import Wait
 from scheduler.request.past import SOON, Past
-from scheduler.rpc.calls import ENDS, LONGEST_ID, Call, Event, State
+from scheduler.rpc.calls import LONGEST_ID, Call, Event, State
 from tests.support.calls import make_call
 from tests.support.held_claims import Claims
 
@@ -13,14 +13,11 @@ CLAIMS = {
     Event.REPLIED: ["kept"],
     Event.FAILED: ["released"],
     Event.POISON: [],
-    Event.NOT_BEGUN: [],
     Event.NO_CALLER: [],
     Event.COUNTED: [],
     Event.RETURNED: [],
-    Event.LOST: [],
     Event.UNCONFIRMED: [],
     Event.UNKNOWN: ["left in doubt"],
-    Event.UNSENT: [],
     Event.CALLER_GONE: ["released"],
     Event.UNDELIVERABLE: ["released"],
 }
@@ -67,7 +64,7 @@ def test_claims_are_held_while_the_reply_waits_for_its_reader():
 
 
 def test_each_event_has_an_end():
-    assert {*CLAIMS, Event.UNREAD} == set(ENDS) == set(Event)
+    assert {*CLAIMS, Event.UNREAD} == set(Event)
 
 
 @pytest.mark.parametrize(
