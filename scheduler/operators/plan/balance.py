@@ -11,7 +11,7 @@ Pinned guests and those with devices stay where they are: only computes know wha
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -140,19 +140,14 @@ def histogram(before: Spread, after: Spread, pale: str, strong: str) -> Table:
 
 def balance(cloud: PlannedCloud, goal: str, most: int) -> BalancePlan:
     """Return at most so many moves towards a goal. The cloud is left as the plan leaves it."""
-    snapshot = cloud.snapshot
-    snapshot.load_requests(range(len(snapshot.instances)))
-    before = spread_of(cloud)
+    cloud.snapshot.load_requests(range(len(cloud.snapshot.instances)))
+    before, counts = spread_of(cloud), _counts(cloud)
     engine = Balance(cloud)
     found = engine.pack(most) if goal == PACK else engine.spread(most)
-    gains: Sequence[float | None] = found.gains or [None] * len(found.moves)
     return BalancePlan(
         goal=goal,
-        moves=[
-            _described(cloud, number, move, gain)
-            for number, (move, gain) in enumerate(zip(found.moves, gains, strict=True), 1)
-        ],
-        emptied=sorted(cloud.host(row) for row in found.emptied),
+        moves=[_described(cloud, number, *each) for number, each in enumerate(found, 1)],
+        emptied=sorted(map(cloud.host, np.flatnonzero((counts > 0) & (_counts(cloud) == 0)).tolist())),
         before=before,
         after=spread_of(cloud),
         all_placed=True,
@@ -160,10 +155,9 @@ def balance(cloud: PlannedCloud, goal: str, most: int) -> BalancePlan:
 
 
 def _described(cloud: PlannedCloud, number: int, move: Move, gain: float | None) -> BalanceMove:
-    snapshot = cloud.snapshot
-    request = int(snapshot.instances.specs[move.index])
-    flavor = snapshot.requests.flavor(request)
-    local = not snapshot.requests.boots_from_volume(request)
+    snapshot, flavor = cloud.snapshot, cloud.snapshot.flavor(move.index)
+    stored = snapshot.stored_request(move.index)
+    local = not (stored and stored.boots_from_volume)
     return BalanceMove(
         **described(cloud, move.index, move.source),
         step=number,
@@ -184,13 +178,17 @@ def spread_of(cloud: PlannedCloud) -> Spread:
     numbers = cloud.snapshot.table.numbers
     used = 1 - numbers["free_ram_mb"] / np.maximum(numbers["total_usable_ram_mb"], 1)
     tenths = np.bincount(np.clip((used * TENTHS).astype(int), 0, TENTHS - 1), minlength=TENTHS)
-    counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(used))
     return Spread(
         memory_used_mean_percent=round(float(used.mean()) * 100, 2),
         memory_used_deviation_percent=round(float(used.std()) * 100, 2),
         hosts_by_tenth_used=tenths.tolist(),
-        empty_hosts=int(np.count_nonzero(counts == 0)),
+        empty_hosts=int(np.count_nonzero(_counts(cloud) == 0)),
     )
+
+
+def _counts(cloud: PlannedCloud) -> np.ndarray:
+    """Return the number of instances of each host; int64, (hosts,)."""
+    return np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(cloud.closed))
 
 
 # -- finding moves ---------------------------------------------------------------------------------------
@@ -204,36 +202,20 @@ MOST_SOURCES = 100
 #: Hosts that are tried to be emptied: those with the fewest instances and the least memory in use first.
 MOST_TRIED = 500
 
+Kind = tuple[int, int, str]
+"""Instances with the same request, cell and server group."""
 
-class _Kind(NamedTuple):
-    """Instances with the same request, cell and server group; some of them are on hosts that use much."""
-
-    number: int
-    cell: int
-    group: str
+Moves = list[tuple[Move, float | None]]
+"""Moves, and by how many percent points each lowers the deviation; None for other goals."""
 
 
 class _Best(NamedTuple):
-    """A move and the variance of the share of memory in use that it leaves."""
+    """A move and the variance of the share of memory in use that it leaves; infinite if no host allows it."""
 
     variance: float
-    kind: _Kind
+    kind: Kind
     instance: int
     target: int
-
-
-@dataclass
-class Found:
-    """Moves towards a goal.
-
-    Attributes:
-        gains: By how many percent points each move lowers the deviation; empty for other goals.
-        emptied: The rows of hosts that are empty then.
-    """
-
-    moves: list[Move] = field(default_factory=list)
-    gains: list[float] = field(default_factory=list)
-    emptied: list[int] = field(default_factory=list)
 
 
 class Balance:
@@ -244,155 +226,126 @@ class Balance:
         self._cloud = cloud
         self._snapshot = cloud.snapshot
         self._mover = Mover(cloud, explain=False)
-        self._ways = [way_of(self._snapshot, index) for index in range(len(self._snapshot.instances))]
+        self._movable = np.array([self._can_move(at) for at in range(len(self._snapshot.instances))], bool)
         self._total = np.maximum(self._snapshot.table.numbers["total_usable_ram_mb"], 1)
         self._cells = self._snapshot.table.coded["cell"].codes
-        self._moved: set[int] = set()
-        #: The hosts that an instance of a kind may have, bool, (hosts,): all until the filters were asked.
-        self._allowed: dict[_Kind, np.ndarray] = {}
-        self._asked: set[_Kind] = set()
+        #: The hosts that an instance of a kind may have, bool, (hosts,), once the filters were asked.
+        self._allowed: dict[Kind, np.ndarray] = {}
+
+    def _can_move(self, index: int) -> bool:
+        """Whether nova moves an instance, and not only its compute knows what it frees."""
+        stored = self._snapshot.stored_request(index)
+        if stored is None or stored.is_pinned or stored.has_devices:
+            return False
+        return bool(way_of(self._snapshot, index).name)
 
     @property
     def _used(self) -> np.ndarray:
         return 1 - self._snapshot.table.numbers["free_ram_mb"] / self._total
 
-    def _memory(self, index: int) -> int:
-        number = int(self._snapshot.instances.specs[index])
-        return int(self._snapshot.requests.flavor(number).memory_mb)
-
-    def _stays(self, index: int) -> bool:
-        """Whether nova does not move an instance, or only its compute knows what it frees."""
-        requests, number = self._snapshot.requests, int(self._snapshot.instances.specs[index])
-        if number < 0 or not self._ways[index].name:
-            return True
-        return requests.is_pinned(number) or requests.has_devices(number)
-
-    def _on(self, row: int) -> list[int]:
-        """Return the instances that are on a host now and can be moved, each at most once."""
-        indices = np.flatnonzero(self._cloud.places.rows == row).tolist()
-        return [at for at in indices if at not in self._moved and not self._stays(at)]
-
-    def _move(self, index: int) -> Move | None:
-        """Move an instance to the host that the scheduler decides for; None: it stays."""
-        moves, _ = self._mover.move_all([index])
-        self._moved.update(move.index for move in moves)
-        return moves[0] if moves else None
-
     # -- spreading -------------------------------------------------------------------------------------------
 
-    def spread(self, most: int) -> Found:
-        plan = Found()
-        while len(plan.moves) < most:
-            self._snapshot.progress("moves", len(plan.moves), most)
-            before = float(self._used.std())
-            best = self._best()
+    def spread(self, most: int) -> Moves:
+        found: Moves = []
+        while len(found) < most:
+            self._snapshot.progress("moves", len(found), most)
+            used = self._used
+            best = self._best(used)
             if best is None:
                 break
-            if (move := self._to(best.instance, best.target)) is None:
+            with self._cloud.restoring_closed():
+                self._cloud.open_only([best.target])
+                moves, _ = self._mover.move_all([best.instance])
+            if not moves:
                 self._allowed[best.kind][best.target] = False
                 continue
-            plan.moves.append(move)
-            plan.gains.append(100 * (before - float(self._used.std())))
+            self._movable[best.instance] = False
+            found.append((moves[0], 100 * float(used.std() - self._used.std())))
             for allowed in self._allowed.values():  # either of both may suit others by now
-                allowed[[move.source, move.target]] = True
-        return plan
+                allowed[[moves[0].source, best.target]] = True
+        return found
 
-    def _to(self, index: int, target: int) -> Move | None:
-        """Move an instance to a host if the scheduler allows it."""
-        with self._cloud.restoring_closed():
-            self._cloud.open_only([target])
-            return self._move(index)
+    def _best(self, used: np.ndarray) -> _Best | None:
+        """Return the move that leaves the least variance, of those off the hosts that use most of a cell.
 
-    def _best(self) -> _Best | None:
-        """Return the move that leaves the least variance, of those off the hosts that use most of a cell."""
-        used = self._used
+        What a kind gains at most by memory alone gives the order in which to ask the filters.
+        """
         least = float(used.var()) - LEAST_GAIN
         kinds = self._kinds(used)
-        best: _Best | None = None
-        # what a kind gains at most with the hosts known so far gives the order in which to ask the filters
         found = {kind: self._best_of(kind, sources, used) for kind, sources in kinds.items()}
-        while True:
-            best = min((one for one in found.values() if one), key=lambda one: one.variance, default=None)
-            if best is None or best.variance >= least:
-                return None
-            if best.kind in self._asked:
+        while found and (best := min(found.values())).variance < least:
+            if best.kind in self._allowed:
                 return best
-            self._allowed[best.kind] &= self._passing(best.instance)
-            self._asked.add(best.kind)
+            self._allowed[best.kind] = self._passing(best.instance)
             found[best.kind] = self._best_of(best.kind, kinds[best.kind], used)
+        return None
 
-    def _kinds(self, used: np.ndarray) -> dict[_Kind, dict[int, int]]:
+    def _kinds(self, used: np.ndarray) -> dict[Kind, dict[int, int]]:
         """Return an instance of each source that has one of a kind, by kind and row."""
-        instances = self._snapshot.instances
-        found: dict[_Kind, dict[int, int]] = {}
-        for cell in range(int(self._cells.max(initial=-1)) + 1):
+        specs, rows = self._snapshot.instances.specs, self._cloud.places.rows
+        found: dict[Kind, dict[int, int]] = {}
+        for cell in np.unique(self._cells).tolist():
             here = np.flatnonzero(self._cells == cell)
             for row in here[np.argsort(-used[here], kind="stable")][:MOST_SOURCES].tolist():
-                for index in self._on(row):
-                    kind = _Kind(int(instances.specs[index]), cell, self._mover.group_of(index))
+                for index in np.flatnonzero((rows == row) & self._movable).tolist():
+                    kind = int(specs[index]), cell, self._mover.group_of(index)
                     found.setdefault(kind, {}).setdefault(row, index)
         return found
 
-    def _best_of(self, kind: _Kind, sources: Mapping[int, int], used: np.ndarray) -> _Best | None:
-        """Return the best move of an instance of a kind by memory alone; None if no host may have it.
+    def _best_of(self, kind: Kind, sources: Mapping[int, int], used: np.ndarray) -> _Best:
+        """Return the best move of an instance of a kind by memory, to the hosts that are known to allow it.
 
         With x and y the shares that it has of its host and of the new one, the sum of squares changes by
         (u - x)² - u² on the old host and by (v + y)² - v² on the new one, and the sum of shares by y - x.
         """
-        allowed = self._allowed.setdefault(kind, np.ones(len(used), bool))
-        rows, memory = list(sources), self._memory(next(iter(sources.values())))
+        rows = list(sources)
+        memory = int(self._snapshot.requests[kind[0]].flavor.memory_mb)
         x, y = (memory / self._total[rows])[:, np.newaxis], memory / self._total
         squares = np.square(used).sum() - 2 * used[rows][:, np.newaxis] * x + x * x + 2 * used * y + y * y
         variances = squares / len(used) - ((used.sum() + y - x) / len(used)) ** 2
-        variances[:, ~allowed | (self._cells != kind.cell)] = np.inf
+        variances[:, self._cells != kind[1]] = np.inf
+        if kind in self._allowed:
+            variances[:, ~self._allowed[kind]] = np.inf
         variances[np.arange(len(rows)), rows] = np.inf
         source, target = np.unravel_index(np.argmin(variances), variances.shape)
-        least = float(variances[source, target])
-        return None if least == np.inf else _Best(least, kind, sources[rows[source]], int(target))
+        return _Best(float(variances[source, target]), kind, sources[rows[source]], int(target))
 
     def _passing(self, index: int) -> np.ndarray:
         """Return which hosts the filters allow for an instance now; bool, (hosts,)."""
         found = np.zeros(len(self._total), bool)
         spec: Any = self._mover.request([index])
         spec.ignore_hosts = None  # others of its kind may go to its host
-        try:
+        with suppress(BerthError):
             ranking = self._cloud.rank(spec, self._snapshot.instances.uuids[index])
-        except BerthError:
-            return found
-        found[ranking.hosts.table_rows] = True
+            found[ranking.hosts.table_rows] = True
         return found
 
     # -- emptying hosts --------------------------------------------------------------------------------------
 
-    def pack(self, most: int) -> Found:
+    def pack(self, most: int) -> Moves:
         """Return moves that empty hosts, those that need the fewest moves first.
 
         Instances go to other hosts that have some.
         """
-        cloud, instances = self._cloud, self._snapshot.instances
-        counts = np.bincount(cloud.places.rows[cloud.places.rows >= 0], minlength=len(cloud.closed))
-        memory = self._snapshot.table.numbers
-        used = memory["total_usable_ram_mb"] - memory["free_ram_mb"]
+        cloud, used = self._cloud, self._total * self._used
+        counts = _counts(cloud)
         hosts = sorted(np.flatnonzero(counts).tolist(), key=lambda row: (counts[row], used[row]))
-        moves, emptied = list[Move](), list[int]()
-        targets: set[int] = set()
+        found, targets = list[Move](), set[int]()
         with cloud.restoring_closed():
             cloud.closed |= counts == 0
             for done, row in enumerate(hosts[:MOST_TRIED]):
                 self._snapshot.progress("hosts", done, min(len(hosts), MOST_TRIED))
-                indices = instances.on([row]).tolist()
-                if row in targets or len(moves) + len(indices) > most:
-                    continue
-                if any(map(self._stays, indices)):
+                indices = self._snapshot.instances.on([row])
+                many = len(found) + len(indices) > most
+                if row in targets or many or not self._movable[indices].all():
                     continue
                 mark = cloud.mark
                 cloud.closed[row] = True
-                more, stuck = self._mover.move_all(self._mover.order(indices))
+                moves, stuck = self._mover.move_all(self._mover.order(indices.tolist()))
                 if stuck:
                     cloud.rewind(mark)
                     cloud.closed[row] = False
                     continue
-                moves += more
-                emptied.append(row)
-                targets |= {move.target for move in more}
-        return Found(moves=moves, emptied=emptied)
+                found += moves
+                targets |= {move.target for move in moves}
+        return [(move, None) for move in found]

@@ -244,18 +244,13 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
     table = cloud.snapshot.table
     sizes: dict[int, list[int]] = {}
     for move in moves:
-        sizes.setdefault(move.target, []).append(_memory(cloud, move))
+        sizes.setdefault(move.target, []).append(int(cloud.snapshot.flavor(move.index).memory_mb))
     for row, came_in in sorted(sizes.items()):
         came = sum(came_in)
         total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
         used = total - int(table.numbers["free_ram_mb"][row])
         share = UsedShare(round((used - came) / total, 4), round(used / total, 4))
         yield Target(cloud.host(row), len(came_in), came, share)
-
-
-def _memory(cloud: PlannedCloud, move: Move) -> int:
-    snapshot = cloud.snapshot
-    return int(snapshot.requests.flavor(int(snapshot.instances.specs[move.index])).memory_mb)
 
 
 # -- the moves as a shell script -------------------------------------------------------------------------

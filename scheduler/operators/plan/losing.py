@@ -9,13 +9,14 @@ that are reported.
 
 What still fits after a failure is counted again where it has changed: on the hosts that have got instances.
 The loss of a host is not tried if it cannot be the worst one for any flavor, however its instances are
-spread. To lose all hosts of a large cloud takes too long; those are tried that lose most if their instances
-are spread by amounts alone.
+spread. To lose all hosts of a large cloud takes too long; those are tried that may lose most.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import chain
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -50,14 +51,11 @@ class Domain(NamedTuple):
     rows: tuple[int, ...]
 
 
-def slots_in(large: Mapping[str, int], small: Mapping[str, int]) -> int:
-    """Return how many slots of a small instance a large one takes at most, by what each takes."""
+def slots_in(large: Mapping[str, int] | None, small: Mapping[str, int]) -> float:
+    """Return how many slots of a small instance a large one takes at most; None: its amounts are unknown."""
+    if large is None:
+        return math.inf
     return max((-(-large.get(name, 0) // amount) for name, amount in small.items()), default=0)
-
-
-def _share_in(large: Mapping[str, int], small: Mapping[str, int]) -> float:
-    """Return how many small instances a large one is, by what each takes."""
-    return max((large.get(name, 0) / amount for name, amount in small.items()), default=0.0)
 
 
 @dataclass
@@ -160,33 +158,28 @@ class Losses:
         return list(found.values())
 
     def _surely_fits(self, at: int, kinds: Sequence[_Alike], rest: np.ndarray, instances: int) -> bool:
-        """Whether instances of a kind find a place on the rest whatever hosts the others get."""
-        kind, requests = kinds[at], self._snapshot.requests
-        if kind.number < 0 or kind.amounts is None or kind.spare is None or requests.has_devices(kind.number):
-            return False
-        passing = self._pass(kind.number, kind.cell) & rest
-        if np.count_nonzero(passing) >= instances + kind.spare:
-            return True
-        return not self._room_rules and self._slots_suffice(at, kinds, passing)
-
-    def _slots_suffice(self, at: int, kinds: Sequence[_Alike], passing: np.ndarray) -> bool:
-        """Whether hosts have slots enough for a kind, less those that the kinds before it may take.
+        """Whether instances of a kind find a place on the rest whatever hosts the others get.
 
         An instance takes at most as many slots of a smaller one as that fits into it, rounded up.
         """
         kind = kinds[at]
-        if kind.amounts is None or kind.spare is None or self._snapshot.requests.is_pinned(kind.number):
+        if kind.number < 0 or kind.amounts is None or kind.spare is None:
             return False
-        lost = 0
-        for number, each in enumerate(kinds):
-            # kinds of one request take turns
-            if number != at and each.cell == kind.cell and (number < at or each.number == kind.number):
-                if each.amounts is None:
-                    return False
-                lost += each.count * slots_in(each.amounts, kind.amounts)
-        slots = self._slots(kind.amounts)[passing]
-        excluded = int(np.sort(slots)[len(slots) - min(kind.spare, len(slots)) :].sum())
-        return int(slots.sum()) - excluded >= lost + kind.count
+        stored = self._snapshot.requests[kind.number]
+        if stored.has_devices:
+            return False
+        passing = self._pass(kind.number, kind.cell) & rest
+        if np.count_nonzero(passing) >= instances + kind.spare:
+            return True
+        if self._room_rules or stored.is_pinned:
+            return False
+        # kinds of one request take turns
+        others = [*kinds[:at], *(each for each in kinds[at + 1 :] if each.number == kind.number)]
+        lost = sum(
+            each.count * slots_in(each.amounts, kind.amounts) for each in others if each.cell == kind.cell
+        )
+        slots = np.sort(self._slots(kind.amounts)[passing])
+        return int(slots[: max(0, len(slots) - kind.spare)].sum()) >= lost + kind.count
 
     def _slots(self, amounts: Mapping[str, int]) -> np.ndarray:
         """Return how many instances that take these amounts each host has room for; int64, (hosts,)."""
@@ -207,7 +200,7 @@ class Losses:
         key = number, cell
         if key not in self._passing:
             self._passing[key] = np.zeros(len(self._snapshot.table), bool)
-            spec = self._mover.to_cell(self._snapshot.requests.spec(number), cell)
+            spec = self._mover.to_cell(self._snapshot.requests[number].spec(), cell)
             with suppress(BerthError):
                 self._passing[key][self.cloud.rank(spec, NOBODY).hosts.table_rows] = True
         return self._passing[key]
@@ -228,7 +221,7 @@ class AfterLoss:
 
     instances: int = 0
     host: str = ""
-    of_zone: dict[str, int] = field(default_factory=dict)
+    of_zone: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -243,35 +236,35 @@ class _Flavor:
     """
 
     name: str
-    fits: Mapping[int, FitOnHost]
     by_amounts: bool
     counts: np.ndarray
     totals: np.ndarray
-
-    @property
-    def taken(self) -> Mapping[str, int]:
-        return next((fit.taken for fit in self.fits.values() if fit.taken), {})
+    taken: Mapping[str, int]
 
 
 class Headrooms:
-    """Counts what fits of flavors after failures."""
+    """Counts what fits of flavors after failures.
+
+    Attributes:
+        untried: The number of hosts whose loss was not tried, and may be worse.
+    """
 
     def __init__(self, losses: Losses, found: Mapping[str, Mapping[int, FitOnHost]]) -> None:
         """Begin with what fits on each row now, by the name of each flavor."""
         self._losses, self._cloud, self._snapshot = losses, losses.cloud, losses.cloud.snapshot
         names = [self._snapshot.zone(row) for row in range(len(self._snapshot.table))]
-        self._zones = sorted(set(names))
-        number_of = {name: number for number, name in enumerate(self._zones, EVERYWHERE + 1)}
-        self._zone_of = np.array([number_of[name] for name in names], np.int64)
+        self._zones, numbers = np.unique(names, return_inverse=True)
+        self._zone_of = numbers + 1
         self._again: dict[tuple[str, int, tuple[int, ...]], int] = {}
-        self._flavors = [self._flavor(name, counts) for name, counts in found.items()]
+        self._flavors = [self._flavor(name, fits) for name, fits in found.items()]
         self.untried = 0
 
     def _flavor(self, name: str, found: Mapping[int, FitOnHost]) -> _Flavor:
         counts = np.zeros(len(self._zone_of), np.int64)
         for row, fit in found.items():
             counts[row] = fit.count
-        return _Flavor(name, found, self._only_amounts(name), counts, self._by_zone(counts))
+        taken = next((fit.taken for fit in found.values() if fit.taken), {})
+        return _Flavor(name, bool(taken) and self._only_amounts(name), counts, self._by_zone(counts), taken)
 
     def _by_zone(self, counts: np.ndarray) -> np.ndarray:
         found = np.bincount(self._zone_of, counts, 1 + len(self._zones)).astype(np.int64)
@@ -311,7 +304,10 @@ class Headrooms:
         """Yield how many fit on each host that has got instances, whose requests are given in order."""
         if flavor.by_amounts:
             for row in targets:
-                yield row, self._by_what_is_left(row, flavor.fits[row])
+                usage = self._cloud.usage(row)
+                left = {name: max(0, one.capacity - one.used) for name, one in usage.items()}
+                fit = (left.get(name, 0) // amount for name, amount in flavor.taken.items())
+                yield row, min(MOST_ON_HOST, *fit)
             return
         new = [row for row, numbers in targets.items() if (flavor.name, row, numbers) not in self._again]
         if new:
@@ -323,103 +319,64 @@ class Headrooms:
                 self._again[flavor.name, row, targets[row]] = found[row].count if row in found else 0
         yield from ((row, self._again[flavor.name, row, numbers]) for row, numbers in targets.items())
 
-    def _by_what_is_left(self, row: int, fit: FitOnHost) -> int:
-        left = {name: max(0, one.capacity - one.used) for name, one in self._cloud.usage(row).items()}
-        return min(MOST_ON_HOST, *(left.get(name, 0) // amount for name, amount in fit.taken.items()))
-
     # -- the host that matters most --------------------------------------------------------------------------
 
     def after_any_host(self) -> dict[str, AfterLoss]:
-        """Return what fits of each flavor after the loss of any one host, by name.
-
-        ``untried`` is then the number of hosts that were not tried, and may be worse.
-        """
-        hosts = [
-            Domain(self._cloud.host(rows[0]), tuple(map(int, rows)))
-            for rows in self._snapshot.table.rows_of_host.values()
-        ]
+        """Return what fits of each flavor after the loss of any one host, by name."""
+        rows_of = self._snapshot.table.rows_of_host.values()
+        hosts = [Domain(self._cloud.host(rows[0]), tuple(map(int, rows))) for rows in rows_of]
         on = [self._losses.movable(host) for host in hosts]
         bounds = [self._bounds(flavor, hosts, on) for flavor in self._flavors]
         least = [flavor.totals.copy() for flavor in self._flavors]
         worst = [""] * len(self._flavors)
-        ordered = self._expected_worst_first(hosts, on)
+        # those that may be the worst of each flavor and zone, in turns
+        orders = [
+            np.argsort(bound[:, zone], kind="stable").tolist()
+            for flavor, bound in zip(self._flavors, bounds, strict=True)
+            for zone in np.flatnonzero(flavor.totals)
+        ]
+        ordered = list(dict.fromkeys(chain.from_iterable(zip(*orders, strict=True))))
+
+        def may_be_worse(at: int) -> bool:
+            return any((bound[at] < low).any() for bound, low in zip(bounds, least, strict=True))
+
         for done, at in enumerate(ordered[:MOST_TRIED]):
             self._snapshot.progress("hosts that are lost", done, min(len(ordered), MOST_TRIED))
-            if not any((bound[at] < low).any() for bound, low in zip(bounds, least, strict=True)):
-                continue
-            for number, left in enumerate(self.left(hosts[at])):
+            for number, left in enumerate(self.left(hosts[at]) if may_be_worse(at) else ()):
                 if left[EVERYWHERE] < least[number][EVERYWHERE] or not worst[number]:
                     worst[number] = hosts[at].name
                 least[number] = np.minimum(least[number], left)
-        self.untried = sum(
-            any((bound[at] < low).any() for bound, low in zip(bounds, least, strict=True))
-            for at in ordered[MOST_TRIED:]
-        )
-        found = zip(self._flavors, least, worst, strict=True)
-        return {flavor.name: self._headroom(flavor, low, host) for flavor, low, host in found}
-
-    def _headroom(self, flavor: _Flavor, least: np.ndarray, host: str) -> AfterLoss:
-        there = {int(self._zone_of[row]) for row in flavor.fits}
-        of_zone = {
-            zone: int(least[number])
-            for number, zone in enumerate(self._zones, EVERYWHERE + 1)
-            if number in there
+        self.untried = sum(map(may_be_worse, ordered[MOST_TRIED:]))
+        return {
+            flavor.name: AfterLoss(
+                int(low[EVERYWHERE]), host, dict(zip(self._zones.tolist(), low[1:].tolist(), strict=True))
+            )
+            for flavor, low, host in zip(self._flavors, least, worst, strict=True)
         }
-        return AfterLoss(int(least[EVERYWHERE]), host, of_zone)
 
     def _bounds(self, flavor: _Flavor, hosts: Sequence[Domain], on: Sequence[Sequence[int]]) -> np.ndarray:
-        """Return what is left of a flavor at least after the loss of each host; int64, (hosts, zones).
+        """Return what is left of a flavor at least after the loss of each host; (hosts, zones).
 
         Each instance of the host fills another one at most, and takes at most as many slots as fit into it.
         """
         numbers = np.array([len(each) for each in on], np.int64)
-        filled = np.empty((len(hosts), 1 + len(self._zones)), np.int64)
-        for zone in range(filled.shape[1]):
-            here = flavor.counts if zone == EVERYWHERE else flavor.counts[self._zone_of == zone]
-            most = np.concatenate([[0], np.cumsum(np.sort(here)[::-1])])
-            filled[:, zone] = most[np.minimum(numbers, len(most) - 1)]
-        if flavor.by_amounts and flavor.taken:
-            filled = np.minimum(filled, self._slots(flavor.taken, slots_in, on)[:, np.newaxis])
-        return flavor.totals - self._own(flavor, hosts) - filled
-
-    def _own(self, flavor: _Flavor, hosts: Sequence[Domain]) -> np.ndarray:
-        """Return how many of a flavor fit on each host itself, in all zones and in each; (hosts, zones)."""
-        own = np.zeros((len(hosts), len(flavor.totals)), np.int64)
+        own, filled = (np.zeros((len(hosts), len(flavor.totals))) for _ in range(2))
         for at, host in enumerate(hosts):
             for row in host.rows:
                 own[at, [EVERYWHERE, self._zone_of[row]]] += flavor.counts[row]
-        return own
+        for zone in range(len(flavor.totals)):
+            here = flavor.counts if zone == EVERYWHERE else flavor.counts[self._zone_of == zone]
+            most = np.concatenate([[0], np.cumsum(np.sort(here)[::-1])])
+            filled[:, zone] = most[np.minimum(numbers, len(most) - 1)]
+        if flavor.by_amounts:
+            filled = np.minimum(filled, self._slots(flavor.taken, on)[:, np.newaxis])
+        return flavor.totals - own - filled
 
-    def _slots(
-        self,
-        taken: Mapping[str, int],
-        slots: Callable[[Mapping[str, int], Mapping[str, int]], float],
-        on: Sequence[Sequence[int]],
-    ) -> np.ndarray:
-        """Return how many places of a flavor the instances of each host take elsewhere; (hosts,).
-
-        Args:
-            slots: Returns how many places an instance takes, by its amounts and those of the flavor.
-        """
-        specs, slots_of = self._snapshot.instances.specs, dict[int, float]()
-        for index in (index for indices in on for index in indices):
-            if (number := int(specs[index])) not in slots_of:
+    def _slots(self, taken: Mapping[str, int], on: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return how many slots of a flavor the instances of each host take elsewhere at most; (hosts,)."""
+        specs, slots = self._snapshot.instances.specs, dict[int, float]()
+        for index in chain.from_iterable(on):
+            if (number := int(specs[index])) not in slots:
                 amounts = self._losses.amounts(index) if number >= 0 else {}
-                slots_of[number] = MOST_ON_HOST if amounts is None else slots(amounts, taken)
-        return np.array([sum(slots_of[int(specs[at])] for at in each) for each in on])
-
-    def _expected_worst_first(self, hosts: Sequence[Domain], on: Sequence[Sequence[int]]) -> list[int]:
-        """Return hosts in the order to try: those expected to be the worst of a flavor and zone first.
-
-        That is expected if instances take places by amounts, wherever they go.
-        """
-        orders = []
-        for flavor in self._flavors:
-            spread = np.zeros(len(hosts))
-            if flavor.by_amounts and flavor.taken:
-                spread = self._slots(flavor.taken, _share_in, on)
-            shares = flavor.totals / max(1, int(flavor.totals[EVERYWHERE]))
-            expected = flavor.totals - self._own(flavor, hosts) - spread[:, np.newaxis] * shares
-            zones = np.flatnonzero(flavor.totals)
-            orders += [np.argsort(expected[:, zone], kind="stable") for zone in zones]
-        return list(dict.fromkeys(int(at) for ranked in zip(*orders, strict=True) for at in ranked))
+                slots[number] = slots_in(amounts, taken)
+        return np.array([sum(slots[int(specs[at])] for at in each) for each in on])

@@ -35,7 +35,7 @@ class Way(NamedTuple):
 
 def way_of(snapshot: Snapshot, index: int) -> Way:
     """Return how nova moves an instance, whose request has been read, off a host that is up."""
-    instances, number = snapshot.instances, int(snapshot.instances.specs[index])
+    instances, stored = snapshot.instances, snapshot.stored_request(index)
     state, task = instances.states[index], instances.tasks[index]
     name = _WAYS.get(state, "")
     if not name:
@@ -44,9 +44,9 @@ def way_of(snapshot: Snapshot, index: int) -> Way:
         return Way("", f"nova moves no instance while its task state is {task}")
     if snapshot.is_down[instances.rows[index]]:
         return Way("", "nova migrates nothing off a host that is down; see --evacuate")
-    if name == COLD or number < 0:
+    if name == COLD or stored is None:
         return Way(name)
-    cold_only = snapshot.requests.cold_only(number, snapshot.hosts.minimum_compute_version())
+    cold_only = stored.cold_only(snapshot.hosts.minimum_compute_version())
     if cold_only and state == "paused":
         return Way("", f"nova migrates its {cold_only} cold only, and no paused instance cold")
     return Way(COLD if cold_only else LIVE)
@@ -72,8 +72,8 @@ def way_off_a_dead_host(snapshot: Snapshot, index: int, *, reset_states: bool) -
 
 def is_never_evacuated(snapshot: Snapshot, index: int) -> bool:
     """Whether nova evacuates an instance, whose request has been read, in no state."""
-    number = int(snapshot.instances.specs[index])
-    return number >= 0 and snapshot.requests.has_vtpm(number)
+    stored = snapshot.stored_request(index)
+    return stored is not None and stored.has_vtpm
 
 
 def to_evacuate(snapshot: Snapshot, rows: Iterable[int]) -> list[int]:

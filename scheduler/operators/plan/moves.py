@@ -76,18 +76,16 @@ class Mover:
         First those with devices, then pinned ones, members of server groups, and large ones. Equal ones are
         together.
         """
-        instances, requests = self._snapshot.instances, self._snapshot.requests
+        instances = self._snapshot.instances
 
         def key(index: int) -> tuple[Any, ...]:
-            number = int(instances.specs[index])
-            if number < 0:
+            stored = self._snapshot.stored_request(index)
+            if stored is None:
                 return (9, 0, 0, 0, 0, instances.uuids[index])
-            flavor = requests.flavor(number)
-            grouped = instances.uuids[index] in instances.group_of
-            kinds = requests.has_devices(number), requests.is_pinned(number), grouped, True
-            kind = kinds.index(True)
+            flavor: Any = stored.flavor
+            kind = (stored.has_devices, stored.is_pinned, bool(self.group_of(index)), True).index(True)
             amounts = -flavor.memory_mb, -flavor.vcpus, -flavor.root_gb - flavor.ephemeral_gb
-            return (kind, *amounts, number, int(self._cloud.places.rows[index]))
+            return (kind, *amounts, int(instances.specs[index]), int(self._cloud.places.rows[index]))
 
         return sorted(indices, key=key)
 
@@ -97,17 +95,11 @@ class Mover:
         Members of server groups, and instances with devices or with hints that name instances, are alone: the
         host of one changes the request of the next.
         """
-        instances, requests = self._snapshot.instances, self._snapshot.requests
 
         def key(index: int) -> tuple[Any, ...]:
-            number = int(instances.specs[index])
-            alone = (
-                number < 0
-                or instances.uuids[index] in instances.group_of
-                or requests.has_devices(number)
-                or requests.names_instances(number)
-            )
-            return (number, self._cell(index), index if alone else -1)
+            stored = self._snapshot.stored_request(index)
+            alone = stored is None or self.group_of(index) or stored.has_devices or stored.names_instances
+            return (self._snapshot.instances.specs[index], self._cell(index), index if alone else -1)
 
         for _, group in groupby(indices, key):
             batch = list(group)
@@ -161,8 +153,8 @@ class Mover:
 
     def names_others(self, index: int) -> bool:
         """Whether the request of an instance has hints that name other instances."""
-        number = int(self._snapshot.instances.specs[index])
-        return number >= 0 and self._snapshot.requests.names_instances(number)
+        stored = self._snapshot.stored_request(index)
+        return stored is not None and stored.names_instances
 
     def _follows(self, index: int, moved: Collection[str]) -> bool:
         """Whether an instance may go where others of its server group have gone."""
@@ -312,15 +304,13 @@ class MovesPlan(Plan, kw_only=True):
 def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
     """Return the fields of ``PlannedInstance``."""
     snapshot = cloud.snapshot
-    number = int(snapshot.instances.specs[index])
-    flavor = None if number < 0 else snapshot.requests.flavor(number)
     group_uuid = snapshot.instances.group_of.get(snapshot.instances.uuids[index])
     group = snapshot.groups.get(group_uuid or "")
     return {
         "instance": snapshot.instances.uuids[index],
         "name": snapshot.instances.names[index] or None,
         "project_id": snapshot.instances.projects[index] or None,
-        "flavor": read(flavor, "name"),
+        "flavor": read(snapshot.flavor(index), "name"),
         "state": snapshot.instances.states[index],
         "task_state": snapshot.instances.tasks[index] or None,
         "server_group": group_uuid,

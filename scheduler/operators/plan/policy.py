@@ -212,7 +212,7 @@ def policy(
             snapshot.instances.uuids[index],
             snapshot.instances.names[index] or None,
             snapshot.instances.projects[index] or None,
-            read(snapshot.requests.flavor(int(snapshot.instances.specs[index])), "name"),
+            read(snapshot.flavor(index), "name"),
             snapshot.place(int(snapshot.instances.rows[index]))[1],
             hosts_now[number],
             hosts_then[number],
@@ -235,21 +235,19 @@ def policy(
 
 def _decidable(snapshot: Snapshot, uuids: Sequence[str]) -> tuple[list[int], Counter[str]]:
     """Return the instances that can be decided again, and the number of others by reason."""
-    instances, requests = snapshot.instances, snapshot.requests
     found, left_out = list[int](), Counter[str]()
     for uuid in uuids:
-        index = instances.index_of.get(uuid, -1)
-        if index < 0:
+        index = snapshot.instances.index_of.get(uuid)
+        stored = None if index is None else snapshot.stored_request(index)
+        if index is None:
             left_out["on no host, or deleted since"] += 1
-        elif instances.specs[index] < 0:
+        elif stored is None:
             left_out["its request cannot be read"] += 1
-        elif instances.rows[index] < 0:
+        elif snapshot.instances.rows[index] < 0:
             left_out["its host is not among the compute nodes"] += 1
-        elif requests.is_forced(int(instances.specs[index])):
+        elif stored.is_forced:
             left_out["forced to a host"] += 1
-        elif requests.is_pinned(int(instances.specs[index])) or requests.has_devices(
-            int(instances.specs[index])
-        ):
+        elif stored.is_pinned or stored.has_devices:
             left_out["NUMA topology or devices: only its compute knows what it frees"] += 1
         else:
             found.append(index)

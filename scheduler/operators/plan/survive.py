@@ -332,12 +332,10 @@ def _most(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _most_common_flavor(snapshot: Snapshot) -> str | None:
     """Return the name of the flavor that most instances have, of those whose requests were read."""
-    numbers, counts = np.unique(snapshot.instances.specs[snapshot.instances.specs >= 0], return_counts=True)
     names: Counter[str] = Counter()
-    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-        flavor = snapshot.requests.flavor(number)
-        if "name" in flavor:
-            names[flavor.name] += count
+    for number, count in Counter(snapshot.instances.specs.tolist()).items():
+        if number >= 0 and (name := read(snapshot.requests[number].flavor, "name")):
+            names[name] += count
     return names.most_common(1)[0][0] if names else None
 
 
@@ -444,7 +442,7 @@ def _kind(losses: Losses, kind: str, found: Sequence[DomainLoss]) -> FailureKind
 
 def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[DomainLoss]]) -> list[AtRisk]:
     """Return the flavors, those that lose most first."""
-    names = [_flavor(snapshot, index) for index in range(len(snapshot.instances))]
+    names = [str(read(snapshot.flavor(index), "name", "?")) for index in range(len(snapshot.instances))]
     worst: dict[str, dict[str, int]] = {name: dict.fromkeys(answers, 0) for name in names}
     for kind, found in answers.items():
         for answer in found:
@@ -453,12 +451,6 @@ def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[DomainLoss]]) ->
     total = Counter(names)
     ordered = sorted(worst, key=lambda name: (-max(worst[name].values(), default=0), name))
     return [AtRisk(name, total[name], worst[name]) for name in ordered]
-
-
-def _flavor(snapshot: Snapshot, index: int) -> str:
-    number = int(snapshot.instances.specs[index])
-    flavor = None if number < 0 else snapshot.requests.flavor(number)
-    return str(read(flavor, "name", "?"))
 
 
 def metrics(plan: FailuresPlan) -> list[Measured]:

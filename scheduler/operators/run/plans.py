@@ -61,10 +61,9 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
 
 def _before(cloud: PlannedCloud, earlier: Sequence[RunMove], move: RunMove) -> list[str]:
     """Return the instances to move before: off its target, of the same group, or named by its hints."""
-    instances, requests = cloud.snapshot.instances, cloud.snapshot.requests
-    index = instances.index_of.get(move.instance)
-    number = -1 if index is None else int(instances.specs[index])
-    if number >= 0 and requests.names_instances(number):
+    instances = cloud.snapshot.instances
+    stored = cloud.snapshot.stored_request(instances.index_of[move.instance])
+    if stored and stored.names_instances:
         return [each.instance for each in earlier]
     group = instances.group_of.get(move.instance)
     return [

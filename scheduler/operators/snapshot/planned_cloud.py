@@ -320,7 +320,7 @@ class PlannedCloud:
         Args:
             allocations: What it holds in Placement; None: unknown, so it stays taken.
         """
-        flavor = self.snapshot.requests.flavor(int(self.snapshot.instances.specs[index]))
+        flavor = self.snapshot.flavor(index)
         self._charge(int(self.places.rows[index]), flavor, allocations or {}, -1)
         self._locate(index, -1)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -176,25 +176,68 @@ OWN = ("instance_uuid", "num_instances", "id", "instance_group")
 OF_INSTANCES = ("same_host", "different_host")
 
 
-class StoredRequests:
+class StoredRequest:
+    """A request that instances share, as a conductor sends it for a move: without forced and ignored hosts.
+
+    Attributes:
+        is_forced: Whether the user chose the host. A move has no such host.
+        names_instances: Whether it has hints that name other instances.
+    """
+
+    def __init__(self, spec: Any) -> None:
+        self.is_forced = bool(read(spec, "force_hosts") or read(spec, "force_nodes"))
+        spec.force_hosts = spec.force_nodes = spec.ignore_hosts = None
+        spec.retry = spec.requested_destination = None
+        spec.requested_resources = []
+        spec.num_instances = 1
+        self._spec = spec
+        self._devices = read(read(spec, "pci_requests"), "requests", ())
+        self.flavor: objects.Flavor = spec.flavor
+        self.has_devices = bool(self._devices)
+        self.is_pinned = read(spec, "numa_topology") is not None
+        self.boots_from_volume = bool(read(spec, "is_bfv"))
+        self.names_instances = any(hint in read(spec, "scheduler_hints", {}) for hint in OF_INSTANCES)
+
+    def spec(self) -> objects.RequestSpec:
+        """Return a copy of it."""
+        return self._spec.obj_clone()
+
+    def cold_only(self, compute_version: int) -> str:
+        """Return for what nova does not migrate its instances live; "" if it does.
+
+        Args:
+            compute_version: The lowest service version of any compute.
+        """
+        if not all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in self._devices):
+            return "PCI devices"
+        wishes = FlavorAndImage(self._spec)
+        if wishes.flag("hw:mem_encryption") or wishes.image("hw_mem_encryption"):
+            return "encrypted memory"
+        security = wishes.extra_specs.get("hw:tpm_secret_security")
+        if self.has_vtpm and (security != "host" or compute_version < MOVES_VTPM):
+            return "virtual TPM"
+        return ""
+
+    @property
+    def has_vtpm(self) -> bool:
+        """Whether its instances have a virtual TPM, which nova evacuates in no state."""
+        wishes = FlavorAndImage(self._spec)
+        return bool(wishes.extra_specs.get("hw:tpm_version") or wishes.image("hw_tpm_version"))
+
+
+class StoredRequests(list[StoredRequest]):
     """Distinct requests by number. Most of 100,000 stored texts differ in the UUID of the instance only."""
 
     def __init__(self) -> None:
-        self._specs: list[Any] = []
-        self._forced: set[int] = set()
         self._of_content: dict[bytes, int] = {}
         self._of_text: dict[int, tuple[int, str | None]] = {}
-
-    def __len__(self) -> int:
-        return len(self._specs)
 
     def add(self, uuid: str, text: str) -> tuple[int, str | None]:
         """Return the number of an instance's request, or ``MISSING``, and the UUID of its server group."""
         key = hash(text.replace(uuid, ""))
-        known = self._of_text.get(key)
-        if known is None:
-            known = self._of_text[key] = self._add(text)
-        return known
+        if key not in self._of_text:
+            self._of_text[key] = self._add(text)
+        return self._of_text[key]
 
     def _add(self, text: str) -> tuple[int, str | None]:
         try:
@@ -205,65 +248,10 @@ class StoredRequests:
             group = read(read(spec, "instance_group"), "uuid")
         except (ValueError, InvalidRequest, KeyError, TypeError):
             return MISSING, None
-        number = self._of_content.setdefault(content, len(self._specs))
-        if number == len(self._specs):
-            if read(spec, "force_hosts") or read(spec, "force_nodes"):
-                self._forced.add(number)
-            self._specs.append(_to_move(spec))
+        number = self._of_content.setdefault(content, len(self))
+        if number == len(self):
+            self.append(StoredRequest(spec))
         return number, group
-
-    def spec(self, number: int) -> objects.RequestSpec:
-        return self._specs[number].obj_clone()
-
-    def flavor(self, number: int) -> objects.Flavor:
-        return self._specs[number].flavor
-
-    def is_forced(self, number: int) -> bool:
-        """Whether the user chose the host. A move has no such host."""
-        return number in self._forced
-
-    def names_instances(self, number: int) -> bool:
-        return any(hint in read(self._specs[number], "scheduler_hints", {}) for hint in OF_INSTANCES)
-
-    def has_devices(self, number: int) -> bool:
-        return bool(read(read(self._specs[number], "pci_requests"), "requests", ()))
-
-    def cold_only(self, number: int, compute_version: int) -> str:
-        """Return for what nova does not migrate the instances of a request live; "" if it does.
-
-        Args:
-            compute_version: The lowest service version of any compute.
-        """
-        spec = self._specs[number]
-        wanted = read(read(spec, "pci_requests"), "requests", ())
-        if not all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in wanted):
-            return "PCI devices"
-        wishes = FlavorAndImage(spec)
-        if wishes.flag("hw:mem_encryption") or wishes.image("hw_mem_encryption"):
-            return "encrypted memory"
-        security = wishes.extra_specs.get("hw:tpm_secret_security")
-        if self.has_vtpm(number) and (security != "host" or compute_version < MOVES_VTPM):
-            return "virtual TPM"
-        return ""
-
-    def has_vtpm(self, number: int) -> bool:
-        """Whether the instances of a request have a virtual TPM, which nova evacuates in no state."""
-        wishes = FlavorAndImage(self._specs[number])
-        return bool(wishes.extra_specs.get("hw:tpm_version") or wishes.image("hw_tpm_version"))
-
-    def boots_from_volume(self, number: int) -> bool:
-        return bool(read(self._specs[number], "is_bfv"))
-
-    def is_pinned(self, number: int) -> bool:
-        return read(self._specs[number], "numa_topology") is not None
-
-
-def _to_move(spec: Any) -> Any:
-    """Return a request as a conductor sends it for a move, without forced and ignored hosts."""
-    spec.force_hosts = spec.force_nodes = spec.ignore_hosts = spec.retry = spec.requested_destination = None
-    spec.requested_resources = []
-    spec.num_instances = 1
-    return spec
 
 
 # -- all instances ----------------------------------------------------------------------------------------
@@ -272,44 +260,29 @@ def _to_move(spec: Any) -> Any:
 PAGE = 20_000
 
 
-class AllInstances:
-    """Reads instances of all cells. A cell that cannot be read raises its error."""
+def instance_pages(cells: Cells, calls: CellCalls) -> Iterator[tuple[Cell, Sequence[sa.Row]]]:
+    """Yield the live instances of all cells that are on a host; unset states and names are "".
 
-    def __init__(self, cells: Cells, calls: CellCalls) -> None:
-        """Read nothing yet."""
-        self._cells = cells
-        self._calls = calls
+    A cell that cannot be read raises its error.
+    """
+    columns = instances.c
+    texts = columns.vm_state, columns.task_state, columns.display_name, columns.project_id
+    names = columns.id, columns.uuid, columns.host, columns.node, columns.hidden
+    query = sa.select(*names, *(sa.func.coalesce(each, "").label(each.name) for each in texts))
+    query = query.where(columns.deleted == 0, columns.host.is_not(None)).order_by(columns.id).limit(PAGE)
+    for cell in cells.all:
+        last = 0
+        while rows := _rows(cells, calls, cell, query.where(columns.id > last)):
+            last = rows[-1].id
+            yield cell, rows
 
-    def count(self) -> int:
-        """Return how many there are."""
-        query = sa.select(sa.func.count()).select_from(instances).where(*_LIVE)
-        return sum(self._ask(cell, query)[0][0] for cell in self._cells.all)
 
-    def pages(self) -> Iterator[tuple[Cell, Sequence[sa.Row]]]:
-        """Yield the live instances that are on a host, with their cell; unset states and names are ""."""
-        columns = instances.c
-        texts = columns.vm_state, columns.task_state, columns.display_name, columns.project_id
-        names = columns.id, columns.uuid, columns.host, columns.node, columns.hidden
-        query = sa.select(*names, *(sa.func.coalesce(each, "").label(each.name) for each in texts))
-        for cell in self._cells.all:
-            last = 0
-            while rows := self._ask(cell, _page(query, last)):
-                last = rows[-1].id
-                yield cell, rows
-
-    def _ask(self, cell: Cell, query: sa.Select) -> Any:
-        answer = self._calls.scatter_gather([cell], partial(self._rows, query))[cell.uuid]
-        if answer.error:
-            raise answer.error
-        return answer.value
-
-    def _rows(self, query: sa.Select, cell: Cell) -> list[Any]:
-        with self._cells.engine(cell).connect() as connection:
+def _rows(cells: Cells, calls: CellCalls, cell: Cell, query: sa.Select) -> list[sa.Row]:
+    def ask(_cell: Cell) -> list[sa.Row]:
+        with cells.engine(cell).connect() as connection:
             return list(connection.execute(query))
 
-
-_LIVE = (instances.c.deleted == 0, instances.c.host.is_not(None))
-
-
-def _page(query: sa.Select, last: int) -> sa.Select:
-    return query.where(*_LIVE, instances.c.id > last).order_by(instances.c.id).limit(PAGE)
+    answer = calls.scatter_gather([cell], ask)[cell.uuid]
+    if answer.error:
+        raise answer.error
+    return answer.value

@@ -26,7 +26,13 @@ from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.inventory import HostInventory
 from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.operators.snapshot import as_nova_api
-from scheduler.operators.snapshot.request_specs import MISSING, AllInstances, RequestSpecs, StoredRequests
+from scheduler.operators.snapshot.request_specs import (
+    MISSING,
+    RequestSpecs,
+    StoredRequest,
+    StoredRequests,
+    instance_pages,
+)
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementError
@@ -126,7 +132,6 @@ class Snapshot:
     questions: PlacementQuestions
     candidate_hosts: CandidateHosts
     hosts: HostInventory
-    all_instances: AllInstances
     stored: RequestSpecs
     instances: Instances = field(default_factory=Instances)
     requests: StoredRequests = field(default_factory=StoredRequests)
@@ -172,10 +177,20 @@ class Snapshot:
                        if instances.uuids[index] in instances.group_of} - self.groups.keys()  # fmt: skip
             self.groups |= self.stored.groups(sorted(missing))
 
+    def stored_request(self, index: int) -> StoredRequest | None:
+        """Return the loaded request of an instance; None if it cannot be read."""
+        number = self.instances.specs[index]
+        return None if number < 0 else self.requests[number]
+
+    def flavor(self, index: int) -> Any:
+        """Return the flavor of an instance; None if its request cannot be read."""
+        stored = self.stored_request(index)
+        return stored and stored.flavor
+
     def request(self, index: int) -> objects.RequestSpec:
         """Return a copy of the loaded request of an instance, in its server group."""
         uuid = self.instances.uuids[index]
-        spec: Any = self.requests.spec(int(self.instances.specs[index]))
+        spec: Any = self.requests[self.instances.specs[index]].spec()
         spec.instance_uuid, spec.num_instances = uuid, 1
         group = self.groups.get(self.instances.group_of.get(uuid, ""))
         spec.instance_group = None if group is None else group.obj_clone()
@@ -258,9 +273,6 @@ def _read(
         questions=PlacementQuestions(parts.placement),
         candidate_hosts=parts.candidate_hosts,
         hosts=hosts,
-        all_instances=AllInstances(
-            hosts.cells, CellCalls(lambda: max(conf.berth.cell_timeout, PAGE_TIMEOUT))
-        ),
         stored=RequestSpecs(hosts.engines),
         read_at=read_at,
         progress=progress,
@@ -278,8 +290,9 @@ def _read_instances(snapshot: Snapshot) -> Instances:
         (row.cell_uuid, row.host, row.nodename): number for number, row in enumerate(snapshot.table.rows)
     }
     states: dict[str, str] = {}
-    total = snapshot.all_instances.count()
-    for cell, page in snapshot.all_instances.pages():
+    total = int(snapshot.table.numbers["num_instances"].sum())
+    calls = CellCalls(lambda: max(snapshot.conf.berth.cell_timeout, PAGE_TIMEOUT))
+    for cell, page in instance_pages(snapshot.hosts.cells, calls):
         for one in page:
             row = row_of.get((cell.uuid, one.host, one.node or ""))
             if row is None:

@@ -135,7 +135,6 @@ class MadeCloud:
             questions=PlacementQuestions(placement),
             candidate_hosts=CandidateHosts(self.conf, hosts, None, None, None),
             hosts=hosts,
-            all_instances=None,
             stored=stored,
             instances=self._instances(table),
         )

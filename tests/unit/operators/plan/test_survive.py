@@ -223,7 +223,7 @@ def lost(cloud, rows):
     _, stuck = mover.move_all(mover.order(indices))
     found = {}
     for each in stuck:
-        name = snapshot.requests.flavor(int(snapshot.instances.specs[each.index])).name
+        name = snapshot.flavor(each.index).name
         found[name] = found.get(name, 0) + 1
     return found
 

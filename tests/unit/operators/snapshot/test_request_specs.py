@@ -19,10 +19,10 @@ from scheduler.nova_db.schema import (
 from scheduler.operators.snapshot import request_specs as module
 from scheduler.operators.snapshot.request_specs import (
     MISSING,
-    AllInstances,
     NotFound,
     RequestSpecs,
     StoredRequests,
+    instance_pages,
 )
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import flavor
@@ -159,55 +159,54 @@ def test_what_cannot_be_read_is_no_request(text):
 def test_a_request_is_as_for_a_move():
     requests = StoredRequests()
     number, _ = requests.add(*stored_text("i", force_hosts=["h"], ignore_hosts=["x"]))
-    spec = requests.spec(number)
+    spec = requests[number].spec()
     assert (spec.force_hosts, spec.ignore_hosts, spec.requested_destination) == (None, None, None)
-    assert requests.is_forced(number)
+    assert requests[number].is_forced
     spec.num_instances = 7
-    assert requests.spec(number).num_instances == 1
+    assert requests[number].spec().num_instances == 1
 
 
 def test_hints_that_name_instances_are_told():
     requests = StoredRequests()
     uuid, text = stored_text("i")
-    assert not requests.names_instances(requests.add(uuid, text)[0])
+    assert not requests[requests.add(uuid, text)[0]].names_instances
     primitive = json.loads(text)
     primitive["nova_object.data"]["scheduler_hints"] = {"different_host": [uuid_of("x")]}
-    assert requests.names_instances(requests.add(uuid, json.dumps(primitive))[0])
+    assert requests[requests.add(uuid, json.dumps(primitive))[0]].names_instances
 
 
 @pytest.fixture
-def source(nova):
+def pages(nova):
     cells = Cells(nova.engines, nova.conf)
     cells.load()
-    return AllInstances(cells, CellCalls(lambda: 10.0))
+    return lambda: list(instance_pages(cells, CellCalls(lambda: 10.0)))
 
 
-def test_all_live_instances_on_hosts_are_read_page_by_page(nova, source, monkeypatch):
+def test_all_live_instances_on_hosts_are_read_page_by_page(nova, pages, monkeypatch):
     monkeypatch.setattr(module, "PAGE", 2)
     uuids = [nova.add_instance(f"cmp{number}", vm_state="active") for number in range(5)]
     nova.add_instance("cmp9", deleted=1)
     nova.add_instance(None)
-    pages = [page for _, page in source.pages()]
-    assert [len(page) for page in pages] == [2, 2, 1]
-    assert [one.uuid for page in pages for one in page] == uuids
-    assert source.count() == 5
+    found = [page for _, page in pages()]
+    assert [len(page) for page in found] == [2, 2, 1]
+    assert [one.uuid for page in found for one in page] == uuids
 
 
-def test_names_and_projects_are_read(nova, source):
+def test_names_and_projects_are_read(nova, pages):
     nova.add_instance("cmp1", vm_state="active", display_name="web", project_id="p")
     nova.add_instance("cmp2", vm_state="active", display_name=None, project_id=None)
-    ((_, found),) = source.pages()
+    ((_, found),) = pages()
     assert [(one.display_name, one.project_id) for one in found] == [("web", "p"), ("", "")]
 
 
-def test_soft_deleted_and_hidden_ones_are_told(nova, source):
+def test_soft_deleted_and_hidden_ones_are_told(nova, pages):
     nova.add_instance("cmp1", vm_state="soft-delete", hidden=True)
-    ((_, (one,)),) = source.pages()
+    ((_, (one,)),) = pages()
     assert (one.vm_state, one.hidden) == ("soft-delete", True)
 
 
-def test_a_cell_that_cannot_be_read_is_an_error(nova, source):
+def test_a_cell_that_cannot_be_read_is_an_error(nova, pages):
     with nova.cells[nova.cell1].begin() as connection:
         connection.execute(sa.text("ALTER TABLE instances RENAME TO elsewhere"))
     with pytest.raises(UNREADABLE):
-        source.count()
+        pages()
