@@ -74,7 +74,7 @@ def translate(request: ResourceRequest, wishes: FlavorAndImage) -> None:
         group.resources[PCPU] = vcpus + emulator_cpus
         request.pinned = True
     elif policy == MIXED:
-        pinned = count_pinned(wishes)
+        pinned = len(pinned_cpus(wishes))
         group.resources[PCPU] = pinned + emulator_cpus
         group.resources[VCPU] = vcpus - pinned
     threads = effective_thread_policy(wishes)
@@ -84,31 +84,30 @@ def translate(request: ResourceRequest, wishes: FlavorAndImage) -> None:
         group.required.add(_HYPERTHREADING)
 
 
-def count_pinned(wishes: FlavorAndImage) -> int:
-    """Return how many CPUs are pinned under policy ``mixed``: by the dedicated, else the realtime mask.
+def pinned_cpus(wishes: FlavorAndImage) -> set[int]:
+    """Return the CPUs that are pinned under policy ``mixed``: those of the dedicated, else the realtime mask.
 
     Raises:
         InvalidSetting: One of the masks names no CPU, too many, or is no list of CPUs.
     """
-    vcpus = wishes.flavor.vcpus
     mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
-    realtime = count_realtime(wishes)
-    return _count_mask(mask, vcpus, most=vcpus - 1) if mask else realtime
+    realtime = realtime_cpus(wishes)
+    return _masked(mask, wishes, leaves_some=True) if mask else realtime
 
 
-def count_realtime(wishes: FlavorAndImage) -> int:
-    """Return how many CPUs are realtime ones: those of the mask, or all.
+def realtime_cpus(wishes: FlavorAndImage) -> set[int]:
+    """Return the realtime CPUs: those of the mask, or all.
 
     All of them only if the flavor says where emulator threads run instead.
 
     Raises:
-        InvalidSetting: As ``count_pinned``.
+        InvalidSetting: As ``pinned_cpus``.
     """
     if not wishes.flag("hw:cpu_realtime"):
-        return 0
-    vcpus = wishes.flavor.vcpus
+        return set()
     mask = wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
-    return _count_mask(mask or f"0-{vcpus - 1}", vcpus, most=vcpus if emulator_policy(wishes) else vcpus - 1)
+    mask = mask or f"0-{wishes.flavor.vcpus - 1}"
+    return _masked(mask, wishes, leaves_some=not emulator_policy(wishes))
 
 
 def parse_mask(text: str, vcpus: int) -> set[int]:
@@ -127,8 +126,9 @@ def parse_mask(text: str, vcpus: int) -> set[int]:
     return cpus
 
 
-def _count_mask(text: str, vcpus: int, most: int) -> int:
-    count = len(parse_mask(text, vcpus))
-    if count > most:
+def _masked(text: str, wishes: FlavorAndImage, *, leaves_some: bool) -> set[int]:
+    vcpus = wishes.flavor.vcpus
+    cpus = parse_mask(text, vcpus)
+    if leaves_some and len(cpus) == vcpus:
         raise errors.InvalidSetting(f"CPU mask {text!r} must leave some of {vcpus} CPUs out")
-    return count
+    return cpus

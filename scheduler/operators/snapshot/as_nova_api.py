@@ -3,21 +3,21 @@
 Requests that arrive have theirs (spec: numa-and-pci 1.3, 2). Those that a command makes of a flavor do not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from itertools import takewhile
 import json
 import re
 from typing import Any, NamedTuple
 
 import os_resource_classes
 import os_traits
-from oslo_utils import strutils, uuidutils
-from oslo_utils.strutils import string_to_bytes
+from oslo_utils import uuidutils
+from oslo_utils.strutils import bool_from_string, string_to_bytes
 
-from scheduler import errors, objects
-from scheduler.errors import InvalidSetting
-from scheduler.logs import count_text
+from scheduler import objects
+from scheduler.errors import FlavorImageConflict, InvalidSetting
 from scheduler.numa.guest import ANY, LARGE, SMALL
-from scheduler.objects import InvalidField
 from scheduler.objects.image_props import parse_cpu_list
 from scheduler.request.cpu_policy import (
     DEDICATED,
@@ -26,7 +26,8 @@ from scheduler.request.cpu_policy import (
     effective_policy,
     effective_thread_policy,
     emulator_policy,
-    parse_mask,
+    pinned_cpus,
+    realtime_cpus,
 )
 from scheduler.request.extra_specs import amount_of
 from scheduler.request.features import pci_numa_policy
@@ -51,7 +52,7 @@ def guest_topology(wishes: FlavorAndImage) -> objects.InstanceNUMATopology | Non
     """
     pagesize = _page_size(wishes)
     if wishes.agreed_flag("hw:locked_memory", "hw_locked_memory") and pagesize is None:
-        raise errors.InvalidSetting("Locked memory needs a page size")
+        raise InvalidSetting("Locked memory needs a page size")
     policy, thread_policy = _policies(wishes)
     pinned = _pinned(wishes, policy)
     count = _cell_count(wishes)
@@ -73,6 +74,17 @@ def guest_topology(wishes: FlavorAndImage) -> objects.InstanceNUMATopology | Non
     return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator_policy(wishes))
 
 
+def _parsed(read: Callable[[str], Any], text: Any, what: str) -> Any:
+    """Return what a function reads of a text; it raises ValueError or returns None for other texts."""
+    try:
+        value = read(str(text))
+    except ValueError as error:
+        raise InvalidSetting(f"{text!r} is no {what}: {error}") from error
+    if value is None:
+        raise InvalidSetting(f"{text!r} is no {what}")
+    return value
+
+
 # -- pages -----------------------------------------------------------------------------------------------
 
 
@@ -80,33 +92,24 @@ def _page_size(wishes: FlavorAndImage) -> int | None:
     flavor, image = wishes.extra_specs.get("hw:mem_page_size"), wishes.image("hw_mem_page_size")
     if not flavor:
         if image:
-            raise errors.FlavorImageConflict("The image requests a page size, which its flavor must allow")
+            raise FlavorImageConflict("The image requests a page size, which its flavor must allow")
         return None
-    size = _pages(flavor)
+    size = int(_parsed(_pages, flavor, "page size"))
     if not image:
         return size
     if size not in (LARGE, ANY):
-        raise errors.FlavorImageConflict(f"The image requests a page size besides hw:mem_page_size={flavor}")
-    return _pages(image)
+        raise FlavorImageConflict(f"The image requests a page size besides hw:mem_page_size={flavor}")
+    return int(_parsed(_pages, image, "page size"))
 
 
-def _pages(text: str) -> int:
+def _pages(text: str) -> int | None:
     if text in _PAGES:
         return _PAGES[text]
     try:
         size = int(text)
     except ValueError:
-        size = _kib(text)
-    if size < 0:
-        raise errors.InvalidSetting(f"{text!r} is no page size")
-    return size
-
-
-def _kib(text: str) -> int:
-    try:
-        return int(string_to_bytes(text, return_int=True)) // KIB
-    except ValueError as error:
-        raise errors.InvalidSetting(f"{text!r} is no page size") from error
+        size = int(string_to_bytes(text, return_int=True)) // KIB
+    return size if size >= 0 else None
 
 
 # -- CPUs ------------------------------------------------------------------------------------------------
@@ -117,13 +120,13 @@ def _policies(wishes: FlavorAndImage) -> tuple[str | None, str | None]:
     policy, threads = effective_policy(wishes), effective_thread_policy(wishes)
     amounts = _cpu_amounts(wishes)
     if amounts and policy:
-        raise errors.InvalidSetting("The flavor has both hw:cpu_policy and an amount of VCPU or PCPU")
+        raise InvalidSetting("The flavor has both hw:cpu_policy and an amount of VCPU or PCPU")
     if len(amounts) > 1:
-        raise errors.InvalidSetting("The flavor requests both VCPU and PCPU")
+        raise InvalidSetting("The flavor requests both VCPU and PCPU")
     ((name, amount),) = amounts.items() or [(None, 0)]
     trait = next((value for key, value in wishes.extra_specs.items() if _HYPERTHREADING.fullmatch(key)), None)
     if trait and threads:
-        raise errors.InvalidSetting("The flavor has both hw:cpu_thread_policy and HW_CPU_HYPERTHREADING")
+        raise InvalidSetting("The flavor has both hw:cpu_thread_policy and HW_CPU_HYPERTHREADING")
     threads = _THREAD_POLICIES.get(trait or "", threads)
     isolated = emulator_policy(wishes) == "isolate"
     if name == "VCPU":
@@ -131,9 +134,9 @@ def _policies(wishes: FlavorAndImage) -> tuple[str | None, str | None]:
     elif name == "PCPU":
         policy = DEDICATED
         if amount != wishes.flavor.vcpus + isolated:
-            raise errors.InvalidSetting(f"The flavor requests {amount} PCPU, and has {wishes.flavor.vcpus}")
+            raise InvalidSetting(f"The flavor requests {amount} PCPU, and has {wishes.flavor.vcpus}")
     if policy not in (DEDICATED, MIXED) and (threads or isolated):
-        raise errors.InvalidSetting("Thread policies need a CPU policy that pins CPUs")
+        raise InvalidSetting("Thread policies need a CPU policy that pins CPUs")
     return policy, threads
 
 
@@ -149,32 +152,16 @@ def _cpu_amounts(wishes: FlavorAndImage) -> dict[str, int]:
 
 
 def _pinned(wishes: FlavorAndImage, policy: str | None) -> set[int]:
-    vcpus = wishes.flavor.vcpus
-    mask = wishes.extra_specs.get("hw:cpu_dedicated_mask")
-    dedicated = parse_mask(mask, vcpus) if mask else set()
-    realtime = _realtime(wishes)
+    mask, realtime = wishes.extra_specs.get("hw:cpu_dedicated_mask"), realtime_cpus(wishes)
     if realtime and policy not in (DEDICATED, MIXED):
-        raise errors.InvalidSetting("Realtime CPUs need a CPU policy that pins CPUs")
+        raise InvalidSetting("Realtime CPUs need a CPU policy that pins CPUs")
     if policy != MIXED:
-        if dedicated:
-            raise errors.InvalidSetting("hw:cpu_dedicated_mask needs hw:cpu_policy=mixed")
-        return set(range(vcpus)) if policy == DEDICATED else set()
-    if bool(dedicated) == bool(realtime):
-        raise errors.InvalidSetting("hw:cpu_policy=mixed needs one mask, of dedicated or of realtime CPUs")
-    if len(dedicated) == vcpus:
-        raise errors.InvalidSetting("hw:cpu_policy=mixed needs a CPU that is not pinned")
-    return dedicated or realtime
-
-
-def _realtime(wishes: FlavorAndImage) -> set[int]:
-    if not wishes.flag("hw:cpu_realtime"):
-        return set()
-    vcpus = wishes.flavor.vcpus
-    mask = wishes.image("hw_cpu_realtime_mask") or wishes.extra_specs.get("hw:cpu_realtime_mask")
-    cpus = parse_mask(mask, vcpus) if mask else set(range(vcpus))
-    if len(cpus) == vcpus and not emulator_policy(wishes):
-        raise errors.InvalidSetting("Realtime CPUs leave none for emulator threads")
-    return cpus
+        if mask:
+            raise InvalidSetting("hw:cpu_dedicated_mask needs hw:cpu_policy=mixed")
+        return set(range(wishes.flavor.vcpus)) if policy == DEDICATED else set()
+    if bool(mask) == bool(realtime):
+        raise InvalidSetting("hw:cpu_policy=mixed needs one mask, of dedicated or of realtime CPUs")
+    return pinned_cpus(wishes)
 
 
 # -- cells -----------------------------------------------------------------------------------------------
@@ -183,70 +170,38 @@ def _realtime(wishes: FlavorAndImage) -> set[int]:
 def _cell_count(wishes: FlavorAndImage) -> int | None:
     flavor, image = wishes.extra_specs.get("hw:numa_nodes"), wishes.image("hw_numa_nodes")
     if flavor and image:
-        raise errors.FlavorImageConflict("Both flavor and image have a number of NUMA cells")
+        raise FlavorImageConflict("Both flavor and image have a number of NUMA cells")
     given = flavor or image
-    if not given:
-        return None
-    count = amount_of(str(given))
-    if not count:
-        raise errors.InvalidSetting(f"{given!r} is no number of NUMA cells")
-    return count
+    return _parsed(lambda text: amount_of(text) or None, given, "number of NUMA cells") if given else None
 
 
-def _shares(wishes: FlavorAndImage, count: int) -> Iterator[tuple[set[int], int]]:
-    """Yield the vCPUs and the MiB of each cell."""
-    cpus = _by_cell(wishes, "numa_cpus", _cpu_set)
-    memory = _by_cell(wishes, "numa_mem", _megabytes)
-    if (cpus is None) != (memory is None):
-        raise errors.InvalidSetting("NUMA cells need both their CPUs and their memory, or neither")
-    flavor = wishes.flavor
-    if cpus is None or memory is None:
-        return _equal_shares(flavor.vcpus, flavor.memory_mb, count)
+def _shares(wishes: FlavorAndImage, count: int) -> Iterable[tuple[set[int], int]]:
+    """Return the vCPUs and the MiB of each cell."""
+    cpus = _by_cell(wishes, "numa_cpus", partial(_parsed, parse_cpu_list, what="list of CPUs"))
+    memory = _by_cell(wishes, "numa_mem", partial(_parsed, amount_of, what="amount of memory"))
+    vcpus, memory_mb = wishes.flavor.vcpus, wishes.flavor.memory_mb
+    if not cpus and not memory:
+        if vcpus % count or memory_mb % count:
+            raise InvalidSetting(f"{count} NUMA cells cannot share {vcpus} CPUs and {memory_mb} MiB equally")
+        size = vcpus // count
+        return [(set(range(at * size, (at + 1) * size)), memory_mb // count) for at in range(count)]
     if not len(cpus) == len(memory) == count:
-        raise errors.InvalidSetting(f"CPUs and memory must be given for each NUMA cell ({count})")
-    numbers = [number for cell in cpus for number in cell]
-    if sorted(numbers) != list(range(flavor.vcpus)):
-        raise errors.InvalidSetting(f"The NUMA cells must share {flavor.vcpus} CPUs, each in one of them")
-    if sum(memory) != flavor.memory_mb:
-        raise errors.InvalidSetting(f"The NUMA cells must share {flavor.memory_mb} MiB")
+        raise InvalidSetting(f"CPUs and memory must be given for each NUMA cell ({count})")
+    if sorted(number for cell in cpus for number in cell) != list(range(vcpus)):
+        raise InvalidSetting(f"The NUMA cells must share {vcpus} CPUs, each in one of them")
+    if sum(memory) != memory_mb:
+        raise InvalidSetting(f"The NUMA cells must share {memory_mb} MiB")
     return zip(cpus, memory, strict=True)
 
 
-def _equal_shares(vcpus: int, memory_mb: int, count: int) -> Iterator[tuple[set[int], int]]:
-    if vcpus % count or memory_mb % count:
-        raise errors.InvalidSetting(
-            f"{count_text(count, 'NUMA cell')} cannot share {count_text(vcpus, 'CPU')} and {memory_mb} MiB"
-        )
-    size = vcpus // count
-    return ((set(range(at * size, (at + 1) * size)), memory_mb // count) for at in range(count))
-
-
-def _by_cell(wishes: FlavorAndImage, name: str, read: Any) -> list[Any] | None:
+def _by_cell(wishes: FlavorAndImage, name: str, read: Callable[[Any], Any]) -> list[Any]:
     """Return a value of each cell, by the flavor (``hw:NAME.0`` and so on) or by the image."""
-    flavor = []
-    for number in range(MOST_CELLS):
-        text = wishes.extra_specs.get(f"hw:{name}.{number}")
-        if text is None:
-            break
-        flavor.append(read(text))
+    texts = (wishes.extra_specs.get(f"hw:{name}.{number}") for number in range(MOST_CELLS))
+    flavor = [read(text) for text in takewhile(lambda text: text is not None, texts)]
     image = wishes.image(f"hw_{name}")
     if flavor and image:
-        raise errors.FlavorImageConflict(f"Both flavor and image have {name} of NUMA cells")
-    return flavor or image or None
-
-
-def _cpu_set(text: str) -> set[int]:
-    try:
-        return parse_cpu_list(text)
-    except InvalidField as error:
-        raise errors.InvalidSetting(f"CPUs of a NUMA cell: {error}") from error
-
-
-def _megabytes(text: str) -> int:
-    amount = amount_of(text)
-    if amount is None:
-        raise errors.InvalidSetting(f"{text!r} is no amount of memory of a NUMA cell")
-    return amount
+        raise FlavorImageConflict(f"Both flavor and image have {name} of NUMA cells")
+    return flavor or image or []
 
 
 # -- PCI devices ------------------------------------------------------------------------------------------
@@ -257,13 +212,8 @@ EXTRA_SPEC = "pci_passthrough:alias"
 LIVE = "live_migratable"
 
 #: Keys of an alias for pools or Placement, by their names in ``[pci] alias``.
-_KEYS = {
-    "vendor_id": "vendor_id",
-    "product_id": "product_id",
-    "device_type": "dev_type",
-    LIVE: LIVE,
-    "resource_class": "resource_class",
-    "traits": "traits",
+_KEYS = {"device_type": "dev_type"} | {
+    name: name for name in ("vendor_id", "product_id", LIVE, "resource_class", "traits")
 }
 
 
@@ -291,55 +241,31 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
             not identify its devices.
     """
     found: dict[str, Alias] = {}
+    kinds = [{"vendor_id", "product_id"}, *([{"resource_class"}] if in_placement else [])]
     for text in texts:
-        entry = _entry(text)
+        entry = _parsed(json.loads, text, "JSON object of [pci]/alias")
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            raise InvalidSetting(f"[pci]/alias {text!r} has no name")
         policy = entry.get("numa_policy", "legacy")
-        spec = {ours: _word(entry[theirs]) for theirs, ours in _KEYS.items() if theirs in entry}
-        if LIVE in spec:
-            spec[LIVE] = _flag(entry["name"], spec[LIVE])
+        spec = {ours: _word(theirs, entry[theirs]) for theirs, ours in _KEYS.items() if theirs in entry}
+        if not any(map(spec.keys().__ge__, kinds)):
+            words = " or ".join(" and ".join(sorted(kind, reverse=True)) for kind in kinds)
+            raise InvalidSetting(f"[pci]/alias {entry['name']} needs {words}")
         alias = found.setdefault(entry["name"], Alias([], policy))
-        alike = alias.numa_policy == policy and all(
-            one.get("dev_type") == spec.get("dev_type") is not None for one in alias.specs
-        )
-        if not alike:
+        if in_placement and alias.specs:
+            raise InvalidSetting(f"With pci_in_placement, [pci]/alias {entry['name']} must have one entry")
+        same_type = all(one.get("dev_type") == spec.get("dev_type") is not None for one in alias.specs)
+        if alias.numa_policy != policy or not same_type:
             raise InvalidSetting(
                 f"Entries of [pci]/alias with name {entry['name']} differ in device_type or numa_policy"
             )
         alias.specs.append(spec)
-    for name, alias in found.items():
-        _check(name, alias, in_placement=in_placement)
     return found
 
 
-def _check(name: str, alias: Alias, *, in_placement: bool) -> None:
-    if in_placement and len(alias.specs) > 1:
-        raise InvalidSetting(
-            f"[pci]/alias {name} has several entries; with pci_in_placement it must have one"
-        )
-    kinds = [{"vendor_id", "product_id"}, *([{"resource_class"}] if in_placement else [])]
-    if not all(any(map(spec.keys().__ge__, kinds)) for spec in alias.specs):
-        words = " or ".join(" and ".join(sorted(kind, reverse=True)) for kind in kinds)
-        raise InvalidSetting(f"[pci]/alias {name} needs {words}")
-
-
-def _entry(text: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(text)
-    except ValueError as error:
-        raise InvalidSetting(f"[pci]/alias {text!r} is not JSON: {error}") from error
-    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        raise InvalidSetting(f"[pci]/alias {text!r} has no name")
-    return entry
-
-
-def _flag(name: str, word: str) -> str:
-    try:
-        return str(strutils.bool_from_string(word, strict=True)).lower()
-    except ValueError as error:
-        raise InvalidSetting(f"[pci]/alias {name}: live_migratable is no boolean: {error}") from error
-
-
-def _word(value: Any) -> str:
+def _word(key: str, value: Any) -> str:
+    if key == LIVE:
+        value = _parsed(partial(bool_from_string, strict=True), value, f"boolean for {LIVE}")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -81,8 +81,8 @@ SHARE_EMULATOR = {"hw:emulator_threads_policy": "share"}
         ({"hw:cpu_dedicated_mask": "0", **REALTIME, **ISOLATE_EMULATOR}, {}, 1),
     ],
 )
-def test_count_pinned(specs, image, count):
-    assert cpu_policy.count_pinned(wishes(specs, image)) == count
+def test_how_many_cpus_are_pinned(specs, image, count):
+    assert len(cpu_policy.pinned_cpus(wishes(specs, image))) == count
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_count_pinned(specs, image, count):
 )
 def test_not_all_cpus_can_be_pinned(specs):
     with pytest.raises(errors.InvalidSetting):
-        cpu_policy.count_pinned(wishes(specs))
+        cpu_policy.pinned_cpus(wishes(specs))
 
 
 @pytest.mark.parametrize(
