@@ -110,7 +110,7 @@ def logged():
 
 def listed():
     text = PAGE.read_text()
-    own = re.findall(r"^``(.+)``\n   (INFO|WARNING|ERROR)\b", text, re.MULTILINE)
+    own = re.findall(r"^(?:\* )?``(.+?)``(?:\n   |: )(INFO|WARNING|ERROR)\b", text, re.MULTILINE)
     ends = re.findall(r"INFO\s+at\s+its\s+end:\s+``(.+?)``", text, re.DOTALL)
     return dict(own) | {re.sub(r"\s+", " ", each): "INFO" for each in ends}
 
