@@ -19,7 +19,6 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
 from scheduler.decisions.named_hosts import Names
-from scheduler.decisions.providers import PlacementQuestions
 from scheduler.decisions.recorder import DecisionRecorder, Observe
 from scheduler.decisions.trace import Trace
 from scheduler.errors import (
@@ -100,7 +99,7 @@ class SchedulerManager:
             ExplainedCloud(
                 table=partial(self.hosts.snapshot, math.inf),
                 mirror=parts.mirror,
-                questions=PlacementQuestions(parts.placement),
+                placement=parts.placement,
                 chain=lambda: self.filters,
                 is_mapped=lambda host: self.hosts.mapped(host),  # noqa: PLW0108 - of the hosts as they are then
                 instances=self.hosts.instances,

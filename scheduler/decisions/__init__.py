@@ -11,12 +11,11 @@
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis, and has answered some seconds ago
 - explainer: answers questions to a scheduler
-- constraint_names: the names of constraints for operators
 - constraints: the constraints of a query, and the query without one of them
 - failure: what a request saw until it failed
 - explanation: why no host suits it: query, request, filters and claims together
 - failed_constraints: for each host the set of constraints that it fails; words: the same in words
-- query_failures: which hosts fail the query, by the mirror and by Placement; plain_judge: by the mirror alone
+- query_failures: which hosts fail the query, by the mirror and by Placement
 - filter_rejections: which hosts the filters reject
 - completion: asking Placement about it after the request has ended
 - remedies: what helps against a constraint in the case at hand

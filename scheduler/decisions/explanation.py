@@ -17,16 +17,22 @@ import numpy as np
 from oslo_log import log as logging
 
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.decisions import filter_rejections
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.constraints import LEFT_OUT, STALE, Part, disabled_constraint, parts_of
+from scheduler.decisions.constraints import (
+    LEFT_OUT,
+    STALE,
+    Part,
+    RequestNames,
+    disabled_constraint,
+    parts_of,
+)
 from scheduler.decisions.document import Constraint, Limit, Reason, Why
 from scheduler.decisions.failed_constraints import Explain, FailedConstraints
-from scheduler.decisions.failure import Failure, Gaps, KnownHosts
-from scheduler.decisions.filter_rejections import FilterRejections
+from scheduler.decisions.failure import Failure, KnownHosts
 from scheduler.decisions.grouping import group
-from scheduler.decisions.providers import PlacementQuestions, RecentAnswers
-from scheduler.decisions.query_failures import Asking, MirrorJudging, eliminate, leave_open
+from scheduler.decisions.providers import RecentAnswers
+from scheduler.decisions.query_failures import Asking, MirrorJudge
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
@@ -34,6 +40,7 @@ from scheduler.hosts.request_instances import InstanceSource
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.selection.headroom import Headroom
 from scheduler.selection.narrowing import conditions, is_filtered
@@ -57,6 +64,7 @@ class ExplainedCloud:
     Attributes:
         table: Returns the hosts.
         mirror: What is known of Placement's compute nodes.
+        placement: What else is to be known of them is read there.
         chain: Returns the enabled filters.
         is_mapped: Whether a service host has a host mapping.
         pending: What other requests have decided.
@@ -65,7 +73,7 @@ class ExplainedCloud:
 
     table: Callable[[], HostTable]
     mirror: CandidateMirror
-    questions: PlacementQuestions
+    placement: PlacementClient
     chain: Callable[[], FilterChain]
     is_mapped: Callable[[str], bool]
     instances: InstanceSource
@@ -91,8 +99,7 @@ class FailureExplainer:
         self._world = world
         self._clock = clock
         is_plan = world.closed is not None  # what a plan charged must stay in the mirror
-        learn = None if is_plan else world.mirror.known.correct
-        self._answers = RecentAnswers(world.questions, clock, learn)
+        self._answers = RecentAnswers(world.placement, clock, None if is_plan else world.mirror.known.correct)
         self._rereads = not is_plan
 
     def explain(self, failure: Failure, *, asks: bool = True) -> Explanation:
@@ -103,93 +110,70 @@ class FailureExplainer:
                 open, and ``Why.incomplete`` says so.
         """
         table = self._world.table() if failure.offered is None else failure.offered.table
+        known = KnownHosts(table, failure, self._answers if asks else None)
         if failure.request.is_rebuild:
-            return self._explain_rebuild(failure, table)
-        gaps = Gaps()
+            return _explain_rebuild(known)
         with limit_to(Deadline.after(MOST_SECONDS, self._clock)):
-            failed = self._failed(failure, KnownHosts.of(table, failure), gaps, asks=asks)
-            why, sets = failed.why(lambda row: table.rows[row].host, gaps.cut)
+            why, sets = self._failed(known).why(known.host, known.cut)
         why.instances = len(failure.request.instance_uuids)
         why.number, why.placed = failure.number + 1, len(failure.placed)
-        why.notes, why.incomplete = gaps.notes, gaps.incomplete
+        why.notes, why.incomplete = known.notes, known.incomplete
         if OLD_MIRROR < (age := self._world.mirror.age()) < math.inf:
             why.notes.append(f"What hosts have in Placement is as of {age:.0f} s before")
         return Explanation(why, sets)
 
     def failed(self, failure: Failure) -> FailedConstraints:
         """Return what each host of the table fails, by row."""
-        return self._failed(failure, KnownHosts.of(self._world.table(), failure), Gaps(), asks=True)
+        return self._failed(KnownHosts(self._world.table(), failure, self._answers))
 
-    def _explain_rebuild(self, failure: Failure, table: HostTable) -> Explanation:
-        """Return why the host of a rebuild does not suit: no other host, and no query, was considered."""
-        failed, known = FailedConstraints(len(table)), KnownHosts.of(table, failure)
-        FilterRejections(known, failed).note_pass(failure.steps)
-        _note_request(failure, known, failed)
-        why, sets = failed.without(~known.offered).why(lambda row: table.rows[row].host)
-        why.hosts, why.suitable = int(known.offered.sum()), 0
-        return Explanation(why, sets)
-
-    def _failed(self, failure: Failure, known: KnownHosts, gaps: Gaps, *, asks: bool) -> FailedConstraints:
+    def _failed(self, known: KnownHosts) -> FailedConstraints:
+        failure, answers = known.failure, known.answers
         names = RequestNames(failure.request.spec, known.table.aggregates)
         queries = [parts_of(query, names) for query in failure.queries]
-        judging = MirrorJudging(known, queries, self._world.mirror, self._answers if asks else None, gaps)
-        others, query = FailedConstraints(len(known)), judging.failed()
-        self._note_cells_and_plan(failure, known, others)
-        _note_request(failure, known, others, names.host(""))
+        judge = MirrorJudge(known, queries, self._world.mirror)
+        others, query = FailedConstraints(len(known)), judge.failed()
+        self._note_cells_and_plan(known, others)
+        _note_request(known, others, names.host(""))
         near = query.with_all(others).counts() <= 1
-        self._note_filters(failure, known, others, near | (len(known) == 1), gaps, asks=asks)
+        self._note_filters(known, others, near | (len(known) == 1))
         suitable = ~known.offered & (query.with_all(others).counts() == 0)
-        if judging.is_exact and not asks:
-            leave_open(query, suitable | judging.doubtful, gaps)
-        elif asks and self._rereads:
-            again = judging.doubtful | (suitable if judging.is_exact else known.none())
-            if again.any() and judging.read_again(again):
-                query = judging.failed()
-        if queries and judging.unjudged:
-            if asks:
-                Asking(known, failure, queries[0], self._answers, gaps).ask(judging.unjudged, query)
-            else:
-                eliminate(known, failure, judging, query, gaps)
-        _note_charges(failure, known, [part for parts in queries for part in parts], query, others)
+        if answers is None:
+            judge.leave_open(query, suitable)
+        else:
+            if self._rereads and judge.read_again(answers, suitable):
+                query = judge.failed()
+            if unjudged := judge.unjudged:
+                Asking(known, answers, queries[0]).ask(unjudged, query)
+        _note_charges(known, [part for parts in queries for part in parts], query, others)
         query.merge(others)
         query.explain(disabled_constraint().text, partial(_with_stale_traits, known))
-        self._note_claims(failure, known, query)
+        self._note_claims(known, query)
         return query
 
-    def _note_cells_and_plan(self, failure: Failure, known: KnownHosts, failed: FailedConstraints) -> None:
-        table, cell = known.table, failure.request.cell_uuid
+    def _note_cells_and_plan(self, known: KnownHosts, failed: FailedConstraints) -> None:
+        table, cell = known.table, known.failure.request.cell_uuid
         if cell is None:
             failed.add(Constraint("in an enabled cell", ConstraintKind.CELL), ~table.cell_enabled)
         else:
-            elsewhere = ~known.none()
-            elsewhere[table.in_cell(TableRows(np.arange(len(table))), cell)] = False
+            elsewhere = ~known.at(table.in_cell(TableRows(np.arange(len(table))), cell))
             failed.add(Constraint("in the cell of the instance", ConstraintKind.CELL), elsewhere)
         if self._world.closed is not None:
             failed.add(LEFT_OUT, self._world.closed())
 
-    def _note_filters(
-        self,
-        failure: Failure,
-        known: KnownHosts,
-        failed: FailedConstraints,
-        near: np.ndarray,
-        gaps: Gaps,
-        *,
-        asks: bool,
-    ) -> None:
+    def _note_filters(self, known: KnownHosts, failed: FailedConstraints, near: np.ndarray) -> None:
         """Let all filters judge the hosts that were offered, and those that fail one constraint or none."""
+        failure, table, world = known.failure, known.table, self._world
         if not is_filtered(failure.request.spec):
             return
-        chain, world = failure.chain, self._world
+        chain = failure.chain
         if chain is None or not chain.rules:  # no host was left for it to judge
             chain = world.chain().prepare(failure.request)
-        rejections, others = FilterRejections(known, failed), near.copy()
-        rejections.note_pass(failure.steps)
+        filter_rejections.note_pass(known, failed)
         judged = failure.narrowed.hosts if failure.narrowed and len(failure.narrowed.hosts) else None
         if judged is not None:
-            rejections.note(chain, judged.where(np.ones(len(judged), bool)))
-            others[judged.table_rows] = False
-        rows, table = TableRows(np.flatnonzero(others)), known.table
+            filter_rejections.note_filters(known, failed, chain, judged.where(np.ones(len(judged), bool)))
+            near = near & ~known.at(judged.table_rows)
+        rows = TableRows(np.flatnonzero(near))
         if not len(rows):
             return
         stand_ins = CandidateLists(lambda at: (_stand_in(table.rows[rows[at]].uuid),))
@@ -197,33 +181,40 @@ class FailureExplainer:
         if judged is not None:
             view.share_instances(judged)
         try:
-            if asks:
+            if known.answers is not None:
                 view.load(chain.needs)
         except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
             LOG.debug("Cannot read the instances that filters need: %s", error)
-        gaps.incomplete |= not rejections.note(chain, view)
+        filter_rejections.note_filters(known, failed, chain, view)
 
-    def _note_claims(self, failure: Failure, known: KnownHosts, failed: FailedConstraints) -> None:
-        rows, unmapped = known.table.rows, known.none()
-        for row in np.flatnonzero(failed.counts() <= 1).tolist():
-            unmapped[row] = not self._world.is_mapped(rows[row].host)
+    def _note_claims(self, known: KnownHosts, failed: FailedConstraints) -> None:
+        refused, near = known.failure.refused, np.flatnonzero(failed.counts() <= 1).tolist()
+        unmapped = known.at([row for row in near if not self._world.is_mapped(known.host(row))])
         failed.add(Constraint("a host mapping", ConstraintKind.MAPPING), unmapped)
-        refused = known.none()
-        refused[list(failure.refused)] = True
 
         def reasons(positions: np.ndarray) -> Sequence[Reason]:
-            causes = group((str(row), failure.refused[row]) for row in positions.tolist())
+            causes = group((str(row), refused[row]) for row in positions.tolist())
             return [Reason(cause.text, cause.hosts) for cause in causes]
 
-        mask = refused & (failed.counts() == 0)
+        mask = known.at(list(refused)) & (failed.counts() == 0)
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)
 
 
+def _explain_rebuild(known: KnownHosts) -> Explanation:
+    """Return why the host of a rebuild does not suit: no other host, and no query, was considered."""
+    failed = FailedConstraints(len(known))
+    filter_rejections.note_pass(known, failed)
+    _note_request(known, failed)
+    why, sets = failed.among(known.offered).why(known.host)
+    why.hosts, why.suitable = int(known.offered.sum()), 0
+    return Explanation(why, sets)
+
+
 def _note_request(
-    failure: Failure, known: KnownHosts, failed: FailedConstraints, host: str = "the host of the instance"
+    known: KnownHosts, failed: FailedConstraints, host: str = "the host of the instance"
 ) -> None:
     """Note which hosts the request itself leaves out."""
-    for condition in conditions(failure.request.spec):
+    for condition in conditions(known.failure.request.spec):
         constraint = (
             Constraint("ignored by the request", ConstraintKind.IGNORED)
             if condition.part == "ignored"
@@ -245,13 +236,10 @@ def _with_stale_traits(known: KnownHosts, explain: Explain) -> Explain:
 
 
 def _note_charges(
-    failure: Failure,
-    known: KnownHosts,
-    parts: Sequence[Part],
-    query: FailedConstraints,
-    others: FailedConstraints,
+    known: KnownHosts, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints
 ) -> None:
     """Note which amounts the instances before have used up on hosts that were offered."""
+    failure = known.failure
     if not failure.placed or failure.answer is None:
         return
     taken = Headroom(failure.answer.usage)

@@ -4,7 +4,7 @@
 set of constraints as one ``Failing``; a set of one has the hosts that lack only this constraint.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,17 +113,13 @@ class FailedConstraints:
     def or_easier(self, other: "FailedConstraints") -> "FailedConstraints":
         """Return what each host fails of another query if that is less, otherwise of this one."""
         use = other.counts() < self.counts()
-        merged = FailedConstraints(self._hosts)
-        for mine, part in ((self, ~use), (other, use)):
-            for entry in mine._entries.values():  # noqa: SLF001 - of the same class
-                merged._add(entry.among(part))
-        return merged
+        return self.among(~use).with_all(other.among(use))
 
-    def without(self, hosts: np.ndarray) -> "FailedConstraints":
-        """Return the same, but for some hosts, which fail nothing; bool, shape (hosts,)."""
+    def among(self, hosts: np.ndarray) -> "FailedConstraints":
+        """Return the same for some hosts; the others fail nothing; bool, shape (hosts,)."""
         kept = FailedConstraints(self._hosts)
         for entry in self._entries.values():
-            kept._add(entry.among(~hosts))
+            kept._add(entry.among(hosts))
         return kept
 
     def with_all(self, other: "FailedConstraints") -> "FailedConstraints":
@@ -157,45 +153,36 @@ class FailedConstraints:
             name: Returns the name of a host by its position.
             cut: Constraints by name for which there may be more hosts that fail them alone.
         """
-        entries = list(self._entries.values())
+        entries, found = self._with_alternatives()
         why = Why(self._hosts, constraints=[entry.constraint for entry in entries])
-        all_sets = sorted(self._sets(), key=lambda pair: (len(pair[0]), -len(pair[1]), pair[0]))
-        why.suitable = sum(len(positions) for numbers, positions in all_sets if not numbers)
-        singles = [each for each in all_sets if len(each[0]) == 1]
-        several = [each for each in all_sets if len(each[0]) > 1][:MOST_SETS]
-        sets = np.full(self._hosts, -1)
-
-        def add(some: Iterable[tuple[tuple[int, ...], np.ndarray]]) -> None:
-            for numbers, positions in some:
-                sets[positions] = len(why.failing)
-                of_set = [entries[number] for number in numbers]
-                why.failing.append(_failing(of_set, list(numbers), positions, name))
-
-        add(singles)
-        for failing in why.failing:
-            failing.cut = bool(cut and cut.get(why.of(failing)[0].text))
-        self._add_alternatives(why, name)
-        add(several)
+        sets, several = np.full(self._hosts, -1), 0
+        for numbers, (own, others) in sorted(
+            found.items(), key=lambda item: (len(item[0]), -sum(map(len, item[1])), item[0])
+        ):
+            several += len(numbers) > 1
+            if not numbers:
+                why.suitable = len(own)
+            elif several <= MOST_SETS:
+                sets[own] = len(why.failing)
+                positions = np.concatenate((own, others))
+                names = [name(int(at)) for at in positions[:NAMED]]
+                reasons = [entries[number].explain(positions)[:MOST_REASONS] for number in numbers]
+                is_cut = len(numbers) == 1 and bool(cut and cut.get(entries[numbers[0]].constraint.text))
+                why.failing.append(Failing(list(numbers), len(positions), names, reasons, is_cut))
         return why, sets
 
-    def _add_alternatives(self, why: Why, name: Callable[[int], str]) -> None:
-        alone = self.counts() == 1
-        for other in self._others.values():
-            positions = np.flatnonzero(other.mask & alone & ~self.failed(other.constraint.text))
-            if not len(positions):
-                continue
-            failing = next(
-                (group for constraint, group in why.alone() if constraint.text == other.constraint.text), None
-            )
-            if failing is not None:
-                failing.hosts += len(positions)
-                failing.names = [*failing.names, *_names(positions, name)][:NAMED]
-                continue
-            texts = [constraint.text for constraint in why.constraints]
-            if other.constraint.text not in texts:
-                why.constraints.append(other.constraint)
-                texts.append(other.constraint.text)
-            why.failing.append(_failing([other], [texts.index(other.constraint.text)], positions, name))
+    def _with_alternatives(self) -> tuple[list[_Entry], dict[tuple[int, ...], tuple[np.ndarray, ...]]]:
+        """Return the constraints, and for each set of them the hosts that fail it, and alternatives."""
+        entries, alone = dict(self._entries), self.counts() == 1
+        found = {numbers: (positions, positions[:0]) for numbers, positions in self._sets()}
+        for text, other in self._others.items():
+            others = np.flatnonzero(other.mask & alone & ~self.failed(text))
+            if len(others):
+                before = entries.get(text, other._replace(sources=()))
+                entries[text] = before._replace(sources=(*before.sources, *other.sources))
+                numbers = (list(entries).index(text),)
+                found[numbers] = found.get(numbers, (others[:0], others))[0], others
+        return list(entries.values()), found
 
     def _sets(self) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
         """Yield each distinct set of failed constraints with the positions of its hosts."""
@@ -213,14 +200,3 @@ class FailedConstraints:
         order = np.argsort(which, kind="stable")
         for first, positions in zip(firsts, np.split(order, np.cumsum(counts)[:-1]), strict=True):
             yield tuple(number for number, mask in enumerate(masks) if mask[first]), positions
-
-
-def _failing(
-    entries: Sequence[_Entry], numbers: list[int], positions: np.ndarray, name: Callable[[int], str]
-) -> Failing:
-    reasons = [entry.explain(positions)[:MOST_REASONS] for entry in entries]
-    return Failing(numbers, len(positions), _names(positions, name), reasons)
-
-
-def _names(positions: np.ndarray, name: Callable[[int], str]) -> list[str]:
-    return [name(int(at)) for at in positions[:NAMED]]

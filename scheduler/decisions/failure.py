@@ -1,11 +1,11 @@
 """What a request saw until it found no valid host."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
 
 import numpy as np
 
+from scheduler.decisions.providers import RecentAnswers
 from scheduler.filters.chain import Filtered, PreparedChain, Step
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
@@ -54,56 +54,54 @@ class Failure:
         return [one for _, one in self.placed.values() if one is not None and len(one.roots) > 1]
 
 
-@dataclass(frozen=True)
+@dataclass
 class KnownHosts:
-    """The hosts of a table. Arrays have an entry for each of them, by row.
+    """The hosts of a table, and what an explanation finds out about them. Arrays have an entry for each host.
 
     Attributes:
-        offered: Which were offered to the request; bool.
-        charged: How many instances of the request each has; int64.
+        answers: What Placement answers; None: neither it nor a database may be queried.
+        offered: Which hosts were offered to the request; bool.
+        charged: How many instances of the request each host has; int64.
+        incomplete: Whether Placement, or a database, is still to be queried.
+        notes: What was not looked at.
+        cut: Constraints by name for which there may be more hosts that fail them alone.
     """
 
     table: HostTable
-    offered: np.ndarray
-    charged: np.ndarray
+    failure: Failure
+    answers: RecentAnswers | None = None
+    incomplete: bool = False
+    notes: list[str] = field(default_factory=list)
+    cut: dict[str, bool] = field(default_factory=dict)
 
-    @classmethod
-    def of(cls, table: HostTable, failure: Failure) -> Self:
-        offered, charged = np.zeros(len(table), bool), np.zeros(len(table), np.int64)
-        if failure.offered is not None:
-            offered[failure.offered.table_rows] = True
-        for uuid, _ in failure.placed.values():
-            charged[table.row_of_uuid[uuid]] += 1
-        return cls(table, offered, charged)
+    def __post_init__(self) -> None:
+        self.offered, self.charged = self.none(), np.zeros(len(self.table), np.int64)
+        if self.failure.offered is not None:
+            self.offered[self.failure.offered.table_rows] = True
+        for uuid, _ in self.failure.placed.values():
+            self.charged[self.table.row_of_uuid[uuid]] += 1
 
     def __len__(self) -> int:
         return len(self.table)
 
+    def host(self, row: int) -> str:
+        return self.table.rows[row].host
+
     def none(self) -> np.ndarray:
         return np.zeros(len(self.table), bool)
 
-    def among(self, uuids: Collection[str]) -> np.ndarray:
-        """Return which hosts these compute nodes are; none of a cell that takes no part."""
+    def at(self, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Return which hosts are in some rows."""
         found = self.none()
-        found[self.table.find(uuids)] = True
+        found[rows] = True
         return found
+
+    def among(self, uuids: Iterable[str]) -> np.ndarray:
+        """Return which hosts these compute nodes are."""
+        row_of = self.table.row_of_uuid
+        return self.at([row_of[uuid] for uuid in uuids if uuid in row_of])
 
     def uuids(self, hosts: np.ndarray) -> list[str]:
         """Return the UUIDs of some hosts; bool, shape (hosts,)."""
         rows = self.table.rows
         return [rows[row].uuid for row in np.flatnonzero(hosts).tolist()]
-
-
-@dataclass
-class Gaps:
-    """What an explanation does not know.
-
-    Attributes:
-        incomplete: Whether Placement, or a database, is still to be asked.
-        notes: What was not looked at.
-        cut: Constraints by name for which there may be more hosts that fail them alone.
-    """
-
-    incomplete: bool = False
-    notes: list[str] = field(default_factory=list)
-    cut: dict[str, bool] = field(default_factory=dict)

@@ -1,6 +1,5 @@
 """What all filters say of hosts, also of those that an earlier filter rejects or Placement does not offer."""
 
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -13,7 +12,7 @@ from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import KnownHosts
 from scheduler.decisions.grouping import group
 from scheduler.filters.base import HostFilter, Judge
-from scheduler.filters.chain import PreparedChain, Step, reasons_of
+from scheduler.filters.chain import PreparedChain, reasons_of
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.view import HostView
 
@@ -23,54 +22,47 @@ LOG = logging.getLogger(f"nova.{__name__}")
 EXPLAINED = 20
 
 
-class FilterRejections:
-    """Notes which hosts filters reject."""
+def note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
+    """Note what filters rejected while the request was decided.
 
-    def __init__(self, known: KnownHosts, failed: FailedConstraints) -> None:
-        """Note them in ``failed``."""
-        self._known = known
-        self._failed = failed
+    Those that narrow what a host offers may not reject the same hosts if they judge again.
+    """
+    for step in known.failure.steps:
+        if step.judge is not None and not isinstance(step.judge, ServiceUp):
+            _add(known, failed, step.filter, step.judge, step.hosts, ~step.kept)
 
-    def note_pass(self, steps: Sequence[Step]) -> None:
-        """Note what filters rejected while the request was decided.
 
-        Those that narrow what a host offers may not reject the same hosts if they judge again.
-        """
-        for step in steps:
-            if step.judge is not None and not isinstance(step.judge, ServiceUp):
-                self._add(step.filter, step.judge, step.hosts, ~step.kept)
-
-    def note(self, chain: PreparedChain, view: HostView) -> bool:
-        """Let all filters judge the hosts of a view; return whether all could."""
-        # also those that judge once a request: hosts that they rejected for the first instance are still out
-        complete = True
-        for rule, judge in chain.rules:
-            complete &= judge is None or self._note(rule, judge, view)
-        return complete
-
-    def _note(self, rule: HostFilter, judge: Judge, view: HostView) -> bool:
+def note_filters(known: KnownHosts, failed: FailedConstraints, chain: PreparedChain, view: HostView) -> None:
+    """Let all filters judge the hosts of a view."""
+    # also those that judge once a request: hosts that they rejected for the first instance are still out
+    for rule, judge in chain.rules:
+        if judge is None:
+            continue
         try:
             verdict = judge.passes(view)
         except Exception as error:  # noqa: BLE001 - of a class of an operator, too
             LOG.debug("Filter %s does not judge the hosts: %s", rule.name, error)
-            self._failed.add(UNKNOWN, self._mask(view, np.ones(len(view), bool)))
-            return False
+            failed.add(UNKNOWN, known.at(view.table_rows))
+            known.incomplete = True
+            continue
         rejected = np.ones(len(view), bool) if verdict is None else ~np.asarray(verdict, bool)
         if isinstance(judge, ServiceUp):
-            disabled = self._mask(view, view.numbers("service_disabled"))
-            self._failed.add(disabled_constraint(), disabled, partial(_reasons, judge, view))
+            disabled = known.at(view.table_rows[view.numbers("service_disabled")])
+            failed.add(disabled_constraint(), disabled, partial(_reasons, judge, view))
             rejected = ~judge.up(view)
-        self._add(rule, judge, view, rejected)
-        return True
+        _add(known, failed, rule, judge, view, rejected)
 
-    def _add(self, rule: HostFilter, judge: Judge, view: HostView, rejected: np.ndarray) -> None:
-        constraint = Constraint(rule.name, ConstraintKind.FILTER, filter=rule.name)
-        self._failed.add(constraint, self._mask(view, rejected), partial(_reasons, judge, view))
 
-    def _mask(self, view: HostView, hosts: np.ndarray) -> np.ndarray:
-        mask = self._known.none()
-        mask[view.table_rows[hosts]] = True
-        return mask
+def _add(
+    known: KnownHosts,
+    failed: FailedConstraints,
+    rule: HostFilter,
+    judge: Judge,
+    view: HostView,
+    rejected: np.ndarray,
+) -> None:
+    constraint = Constraint(rule.name, ConstraintKind.FILTER, filter=rule.name)
+    failed.add(constraint, known.at(view.table_rows[rejected]), partial(_reasons, judge, view))
 
 
 def _reasons(judge: Judge, view: HostView, rows: np.ndarray) -> list[Reason]:

@@ -1,9 +1,9 @@
 """What Placement answers an explanation: which hosts it offers for a query, and what it has of one host."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 import threading
-from typing import TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from cachetools import TTLCache
@@ -24,11 +24,8 @@ LOG = logging.getLogger(f"nova.{__name__}")
 #: Seconds for which what was read of a compute node, or the answer to a query, serves other explanations.
 REMEMBERED_FOR = 10.0
 
-T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class OfferedHosts:
+class OfferedHosts(NamedTuple):
     """What Placement offers for a query.
 
     Attributes:
@@ -40,39 +37,35 @@ class OfferedHosts:
     cut: bool = False
 
 
-class PlacementQuestions:
-    """Queries Placement. All methods raise PlacementError if there is no usable answer."""
+def read_offer(
+    client: PlacementClient, querystring: str, placed: Sequence[AllocationCandidate] = ()
+) -> OfferedHosts:
+    """Return the hosts that have room besides ``placed``, which Placement does not count.
 
-    def __init__(self, client: PlacementClient) -> None:
-        self._client = client
-
-    def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts:
-        """Return the hosts that have room besides ``placed``, which Placement does not count."""
-        reply = self._client.get(f"/allocation_candidates?{querystring}", MICROVERSION, search=True)
-        if reply.status != 200:
-            raise QuestionRefused(reply.summary)
-        limit = dict(parse_qsl(querystring)).get("limit")
-        try:
-            found = answer.parse(reply.body, None if limit is None else int(limit))
-        except msgspec.DecodeError as error:
-            raise QuestionRefused(f"the response cannot be read: {error}") from error
-        taken = Headroom(found.usage)
-        for candidate in placed:
-            taken.plan(candidate)
-        nodes = (root for root, some in found.by_root.items() if not placed or any(map(taken.fits, some)))
-        return OfferedHosts(frozenset(nodes), found.truncated)
-
-    def provider(self, uuid: str) -> ProviderState | None:
-        """Return a resource provider; None if there is none."""
-        return read_provider(self._client, uuid, *STATE)
+    Raises:
+        PlacementError: There is no usable answer.
+    """
+    reply = client.get(f"/allocation_candidates?{querystring}", MICROVERSION, search=True)
+    if reply.status != 200:
+        raise QuestionRefused(reply.summary)
+    limit = dict(parse_qsl(querystring)).get("limit")
+    try:
+        found = answer.parse(reply.body, None if limit is None else int(limit))
+    except msgspec.DecodeError as error:
+        raise QuestionRefused(f"the response cannot be read: {error}") from error
+    taken = Headroom(found.usage)
+    for candidate in placed:
+        taken.plan(candidate)
+    nodes = (root for root, some in found.by_root.items() if not placed or any(map(taken.fits, some)))
+    return OfferedHosts(frozenset(nodes), found.truncated)
 
 
 class RecentAnswers:
-    """Asks Placement, or gives what it said some seconds ago. Any thread may use it."""
+    """Queries Placement, or gives what it said some seconds ago. Any thread may use it."""
 
     def __init__(
         self,
-        questions: PlacementQuestions,
+        client: PlacementClient,
         clock: Callable[[], float],
         learn: Callable[[ProviderState, float], None] | None,
     ) -> None:
@@ -81,12 +74,11 @@ class RecentAnswers:
         Args:
             learn: Called with the state of each provider that is read, and when the reading began.
         """
-        self._questions = questions
+        self._client = client
         self._clock = clock
         self._learn = learn
         self._lock = threading.Lock()
-        self._states: TTLCache[str, ProviderState | None] = TTLCache(1024, REMEMBERED_FOR, timer=clock)
-        self._offers: TTLCache[str, OfferedHosts] = TTLCache(256, REMEMBERED_FOR, timer=clock)
+        self._known: TTLCache[str, Any] = TTLCache(1024, REMEMBERED_FOR, timer=clock)
 
     def states(self, uuids: Iterable[str], *, again: bool = False) -> dict[str, ProviderState]:
         """Return what Placement has of compute nodes, as far as it answers within the deadline.
@@ -99,16 +91,13 @@ class RecentAnswers:
             for uuid in uuids:
                 if deadline.current().expired:  # which ends no read but that of candidates
                     break
-                if again:
-                    with self._lock:
-                        self._states.pop(uuid, None)
-                if state := self._remembered(self._states, uuid, self._read):
+                if state := self._remembered(uuid, self._read, again=again):
                     found[uuid] = state
         except PlacementError as error:
             LOG.debug("Cannot read resource providers: %s", error)
         return found
 
-    def offer(self, querystring: str, placed: Sequence[AllocationCandidate] = ()) -> OfferedHosts | None:
+    def offer(self, querystring: str, placed: Sequence[AllocationCandidate]) -> OfferedHosts | None:
         """Return what Placement offers for a query; None if it does not answer.
 
         Args:
@@ -116,23 +105,23 @@ class RecentAnswers:
         """
         try:
             if placed:
-                return self._questions.offer(querystring, placed)
-            return self._remembered(self._offers, querystring, self._questions.offer)
+                return read_offer(self._client, querystring, placed)
+            return self._remembered(querystring, partial(read_offer, self._client))
         except PlacementError as error:
             LOG.debug("Placement does not answer %s: %s", querystring, error)
             return None
 
     def _read(self, uuid: str) -> ProviderState | None:
-        begun, state = self._clock(), self._questions.provider(uuid)
+        begun, state = self._clock(), read_provider(self._client, uuid, *STATE)
         if state is not None and self._learn is not None:
             self._learn(state, begun)
         return state
 
-    def _remembered(self, known: TTLCache[str, T], key: str, read: Callable[[str], T]) -> T:
+    def _remembered(self, key: str, read: Callable[[str], Any], *, again: bool = False) -> Any:
         with self._lock:
-            if key in known:
-                return known[key]
+            if key in self._known and not again:
+                return self._known[key]
         found = read(key)
         with self._lock:
-            known[key] = found
+            self._known[key] = found
         return found

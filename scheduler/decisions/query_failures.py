@@ -1,17 +1,24 @@
 """Which hosts fail a query: by the mirror, and by Placement where trees or numbered groups decide."""
 
-from collections.abc import Callable, Collection, Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
 from scheduler.decisions.cause_code import ConstraintKind
-from scheduler.decisions.constraints import MORE_THAN_ONE, ONE_OR_MORE, UNKNOWN, Part, listed, without
-from scheduler.decisions.document import Constraint, Reason
-from scheduler.decisions.failed_constraints import NAMED, Explain, FailedConstraints, no_reasons
-from scheduler.decisions.failure import Failure, Gaps, KnownHosts
-from scheduler.decisions.plain_judge import PlainJudge, Refusals
-from scheduler.decisions.providers import OfferedHosts, RecentAnswers
+from scheduler.decisions.constraints import (
+    MORE_THAN_ONE,
+    ONE_OR_MORE,
+    UNKNOWN,
+    Part,
+    listed,
+    unsynchronized,
+    without,
+)
+from scheduler.decisions.document import Constraint, Limit, Reason
+from scheduler.decisions.failed_constraints import NAMED, FailedConstraints, no_reasons
+from scheduler.decisions.failure import KnownHosts
+from scheduler.decisions.providers import RecentAnswers
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
@@ -20,132 +27,164 @@ from scheduler.placement.plain_query import CLASSES
 MOST_READ = 48
 MOST_QUESTIONS = 16
 
+_LIMITS = tuple(Limit)
 
-class MirrorJudging:
-    """Judges all hosts by what the mirror has of compute nodes."""
+#: Tests the names of a set: of traits, or of aggregates.
+Test = Callable[[frozenset[str]], bool]
 
-    def __init__(
-        self,
-        known: KnownHosts,
-        queries: Sequence[Sequence[Part]],
-        mirror: CandidateMirror,
-        answers: RecentAnswers | None,
-        gaps: Gaps,
-    ) -> None:
-        """Prepare to judge.
+
+class MirrorJudge:
+    """Judges all hosts by what the mirror has of compute nodes: traits, aggregates, amounts and their limits.
+
+    Attributes:
+        doubtful: Which hosts may refuse an amount by unit limits that are not known, as of the last
+            judgement; bool, shape (hosts,).
+    """
+
+    def __init__(self, known: KnownHosts, queries: Sequence[Sequence[Part]], mirror: CandidateMirror) -> None:
+        """Read some nodes that the mirror lacks, if they may be read.
 
         Args:
             queries: The constraints of each query of the request.
-            answers: Reads some nodes that the mirror lacks; None: nothing may be read.
         """
         self._known = known
         self._queries = queries
         self._mirror = mirror
-        self._answers = answers
-        self._gaps = gaps
-        self._judges = [self._judge(parts) for parts in queries]
+        self.doubtful = known.none()
+        aggregates = {
+            uuid
+            for part in (part for parts in queries for part in parts)
+            for parameter, value in part.gone
+            if parameter == "member_of"
+            for uuid in listed(value)
+        }
+        # None if the mirror does not show what nodes have
+        self._nodes = mirror.known_nodes(aggregates, reads=known.answers is not None) if queries else None
+        if self._nodes is not None:
+            self._find(self._nodes)
+
+    def _find(self, nodes: Nodes) -> None:
+        """Find the hosts among the nodes of the mirror, and those that can be read."""
+        known, uuids = self._known, [row.uuid for row in self._known.table.rows]
+        at = _known_rows(nodes, uuids)
+        unknown = known.uuids(at < 0)
+        absent = [uuid for uuid in unknown if uuid not in self._mirror.reader.full_nodes]
+        to_read = unknown if len(unknown) <= MOST_READ else absent[:MOST_READ]
+        if known.answers is None:
+            known.incomplete |= bool(absent)
+        elif to_read and (states := known.answers.states(to_read)):
+            rows = range(len(nodes), len(nodes) + len(states))
+            self._nodes = nodes = nodes.with_more(states)
+            nodes.read_to[rows.start :] = 0.0
+            for row, state in zip(rows, states.values(), strict=True):
+                nodes.set_state(row, state)
+            at = _known_rows(nodes, uuids)
+        self._is_known = at >= 0
+        # what is computed for unknown hosts is of no account
+        self._at = np.maximum(at, 0) if len(nodes) else at[:0]
 
     @property
     def is_exact(self) -> bool:
         """Whether the mirror shows all constraints of all queries."""
-        return not any(map(_unjudged, self._judges, self._queries))
+        return not any(map(self._unjudged, self._queries))
 
     @property
     def unjudged(self) -> list[Part]:
         """The constraints of the first query that only Placement can judge."""
-        return _unjudged(self._judges[0], self._queries[0])
+        return self._unjudged(self._queries[0]) if self._queries else []
 
-    @property
-    def has_nodes(self) -> bool:
-        """Whether the mirror shows what nodes have, for the first query."""
-        return self._judges[0] is not None
+    def _unjudged(self, parts: Sequence[Part]) -> list[Part]:
+        return [part for part in parts if part.kind is not ConstraintKind.HOST and not self._shows(part)]
 
-    @property
-    def doubtful(self) -> np.ndarray:
-        """Which hosts may fail an amount by unit limits that are not known, as of the last judgement."""
-        return np.any(
-            [judge.doubtful for judge in self._judges if judge is not None] or [self._known.none()], 0
-        )
+    def _shows(self, part: Part) -> bool:
+        if self._nodes is None or part.kind in {ConstraintKind.GROUP, ConstraintKind.HOST}:
+            return False
+        return part.kind is not ConstraintKind.AMOUNT or part.amounts[0][0] in CLASSES
 
     def failed(self) -> FailedConstraints:
         """Return what hosts fail of the query that they fail least of."""
-        found = []
-        for judge, parts in zip(self._judges, self._queries, strict=True):
-            failed = FailedConstraints(len(self._known))
-            if judge is not None:
-                judge.doubtful[:] = False
-                for part in filter(judge.can_judge, parts):
-                    judge.judge(part, failed)
-                self._note_unknown(judge.unknown, parts, failed)
-                failed.add(UNKNOWN, judge.doubtful)
-            found.append(failed.without(self._known.offered & (self._known.charged == 0)))
-        return reduce(FailedConstraints.or_easier, found) if found else FailedConstraints(len(self._known))
+        self.doubtful[:] = False
+        found = map(self._failed, self._queries)
+        return reduce(FailedConstraints.or_easier, found, next(found, FailedConstraints(len(self._known))))
 
-    def read_again(self, hosts: np.ndarray) -> bool:
-        """Read some hosts: of unknown limits, or not offered although the mirror shows nothing against them.
+    def _failed(self, parts: Sequence[Part]) -> FailedConstraints:
+        failed, known = FailedConstraints(len(self._known)), self._known
+        if self._nodes is not None:
+            doubtful = known.none()
+            for part in filter(self._shows, parts):
+                if len(self._nodes):
+                    self._judge(self._nodes, part, failed, doubtful)
+            self._note_unknown(parts, failed)
+            failed.add(UNKNOWN, doubtful)
+            self.doubtful |= doubtful
+        return failed.among(~known.offered | (known.charged > 0))
+
+    def _judge(self, nodes: Nodes, part: Part, failed: FailedConstraints, doubtful: np.ndarray) -> None:
+        """Note which hosts fail a part of a query; those that are not known fail nothing."""
+        if part.kind is ConstraintKind.AMOUNT:
+            name, amount = part.amounts[0]
+            refusals = Refusals(nodes, self._at, name, amount, self._known.charged)
+            refused, has_limits = refusals.mask, nodes.limits_known()[CLASSES.index(name), self._at]
+            doubtful |= ~has_limits & ~refused & self._is_known
+            failed.add(part.constraint, refused & self._is_known, refusals.reasons)
+            return
+        is_aggregate = part.parameter == "member_of"
+        sets = nodes.aggregates if is_aggregate else nodes.traits
+        suits, in_nova = np.ones(len(self._at), bool), np.full(len(self._at), is_aggregate)
+        for _, element in part.gone:
+            suits &= sets.suits(_test(element))[self._at]
+            if is_aggregate:
+                in_nova &= self._in_nova(_test(element))
+        failed.add(part.constraint, ~suits & ~in_nova & self._is_known)
+        failed.add(unsynchronized(part.constraint), ~suits & in_nova & self._is_known)
+
+    def _in_nova(self, test: Test) -> np.ndarray:
+        return self._known.table.coded["aggregates"].spread(lambda of_host: test(of_host.uuids))
+
+    def _note_unknown(self, parts: Sequence[Part], failed: FailedConstraints) -> None:
+        """Note hosts that the mirror has not: those without free memory, and those without a provider."""
+        full = self._known.among(self._mirror.reader.full_nodes) & ~self._is_known
+        unread = self._known.among(self._mirror.reader.unread_nodes) & ~self._is_known
+        for part in parts:
+            if part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] == "MEMORY_MB":
+                failed.add(part.constraint, full)
+        failed.add(UNKNOWN, full | unread)
+        missing = Constraint("a resource provider in Placement", ConstraintKind.PROVIDER)
+        failed.add(missing, ~self._is_known & ~full & ~unread)
+
+    def read_again(self, answers: RecentAnswers, suitable: np.ndarray) -> bool:
+        """Read hosts of unknown limits, and some that the mirror shows nothing against; bool, shape (hosts,).
 
         The mirror is older than Placement's answer, by a claim of another scheduler for one.
 
         Returns:
             Whether one was read.
         """
-        if self._answers is None:
-            return False
+        hosts = self.doubtful | suitable if self.is_exact else self.doubtful
         uuids = self._known.uuids(hosts)[:MOST_READ]
-        states = self._answers.states(uuids, again=True)
-        for judge in filter(None, self._judges):
-            for row, uuid in zip(np.flatnonzero(hosts).tolist(), uuids, strict=False):
-                if state := states.get(uuid):
-                    judge.learn(row, state)
+        states = answers.states(uuids, again=True)
+        for row, uuid in zip(np.flatnonzero(hosts).tolist(), uuids, strict=False):
+            if self._nodes is not None and uuid in states:
+                self._nodes.set_state(self._at[row], states[uuid])
         return bool(states)
 
-    def _judge(self, parts: Sequence[Part]) -> PlainJudge | None:
-        """Return what judges hosts without a question; None if the mirror does not show what they have."""
-        aggregates = {
-            uuid
-            for part in parts
-            for parameter, value in part.gone
-            if parameter == "member_of"
-            for uuid in listed(value)
-        }
-        nodes = self._mirror.known_nodes(aggregates, reads=self._answers is not None)
-        if nodes is None:
-            return None
-        uuids = [row.uuid for row in self._known.table.rows]
-        at = _known_rows(nodes, uuids)
-        full = set(self._mirror.reader.full_nodes)
-        unknown = self._known.uuids(at < 0)
-        absent = [uuid for uuid in unknown if uuid not in full]
-        to_read = unknown if len(unknown) <= MOST_READ else absent[:MOST_READ]
-        if self._answers is None:
-            self._gaps.incomplete |= bool(absent)
-        elif to_read and (states := self._answers.states(to_read)):
-            rows = range(len(nodes), len(nodes) + len(states))
-            nodes = nodes.with_more(states)
-            nodes.read_to[rows.start :] = 0.0
-            for row, state in zip(rows, states.values(), strict=True):
-                nodes.set_state(row, state)
-            at = _known_rows(nodes, uuids)
-        return PlainJudge(nodes, at, self._known.charged, self._in_nova)
+    def leave_open(self, query: FailedConstraints, suitable: np.ndarray) -> None:
+        """Note what hosts may fail of what the mirror does not show: only Placement knows it.
 
-    def _in_nova(self, test: Callable[[frozenset[str]], bool]) -> np.ndarray:
-        return self._known.table.coded["aggregates"].spread(lambda of_host: test(of_host.uuids))
-
-    def _note_unknown(self, unknown: np.ndarray, parts: Sequence[Part], failed: FailedConstraints) -> None:
-        """Note hosts that the mirror has not: those without free memory, and those without a provider."""
-        full = self._with(self._mirror.reader.full_nodes) & unknown
-        unread = self._with(self._mirror.reader.unread_nodes) & unknown
-        for part in parts:
-            if part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] == "MEMORY_MB":
-                failed.add(part.constraint, full)
-        failed.add(UNKNOWN, full | unread)
-        missing = Constraint("a resource provider in Placement", ConstraintKind.PROVIDER)
-        failed.add(missing, unknown & ~full & ~unread)
-
-    def _with(self, uuids: Collection[str]) -> np.ndarray:
-        found, row_of = self._known.none(), self._known.table.row_of_uuid
-        found[[row_of[uuid] for uuid in uuids if uuid in row_of]] = True
-        return found
+        Args:
+            suitable: Hosts that the mirror shows nothing against, and that were not offered.
+        """
+        known, unjudged = self._known, self.unjudged
+        is_open = suitable | self.doubtful
+        if unjudged:
+            before, answer = query.counts(), known.failure.answer
+            certain = len(unjudged) == 1 and self._nodes is not None and not (answer and answer.truncated)
+            query.add(unjudged[0].constraint if certain else ONE_OR_MORE, ~known.offered & (before == 0))
+            is_open = ~known.offered & (before > 0)
+        elif not self.is_exact:
+            return
+        query.add(UNKNOWN, is_open)
+        known.incomplete |= bool(unjudged or is_open.any())
 
 
 def _known_rows(nodes: Nodes, uuids: Sequence[str]) -> np.ndarray:
@@ -156,53 +195,79 @@ def _known_rows(nodes: Nodes, uuids: Sequence[str]) -> np.ndarray:
     return at
 
 
-def _unjudged(judge: PlainJudge | None, parts: Sequence[Part]) -> list[Part]:
-    return [
-        part
-        for part in parts
-        if part.kind is not ConstraintKind.HOST and (judge is None or not judge.can_judge(part))
-    ]
+def _test(element: str) -> Test:
+    any_of = frozenset(listed(element))
+    if element.startswith("!"):
+        return any_of.isdisjoint
+    return lambda names: not any_of.isdisjoint(names)
 
 
-def leave_open(query: FailedConstraints, hosts: np.ndarray, gaps: Gaps) -> None:
-    """Leave open what hosts fail, bool, shape (hosts,): only Placement knows it."""
-    query.add(UNKNOWN, hosts)
-    gaps.incomplete |= bool(hosts.any())
+class Refusals:
+    """Which hosts refuse an amount of one resource class, and by which limit.
 
+    Attributes:
+        mask: Which hosts refuse it; bool, shape (hosts,).
+    """
 
-def eliminate(
-    known: KnownHosts, failure: Failure, judging: MirrorJudging, query: FailedConstraints, gaps: Gaps
-) -> None:
-    """Note of hosts that were not offered what they may fail of what the mirror does not show."""
-    unjudged, answer, before = judging.unjudged, failure.answer, query.counts()
-    certain = len(unjudged) == 1 and judging.has_nodes and not (answer and answer.truncated)
-    query.add(unjudged[0].constraint if certain else ONE_OR_MORE, ~known.offered & (before == 0))
-    leave_open(query, ~known.offered & (before > 0), gaps)
-    gaps.incomplete = True
+    def __init__(self, nodes: Nodes, at: np.ndarray, name: str, amount: int, charged: np.ndarray) -> None:
+        number = CLASSES.index(name)
+        self._name = name
+        capacity, used = nodes.capacity[number][at], nodes.used[number][at] + charged * amount
+        step, least, most = (
+            limits[number][at] for limits in (nodes.step_size, nodes.min_unit, nodes.max_unit)
+        )
+        free = capacity - used
+        self._most = np.minimum(capacity, most)
+        self._most -= self._most % np.maximum(step, 1)
+        self._limit = np.zeros(len(at), np.int8)
+        self._value = np.zeros(len(at), np.int64)
+        for limit, refuses, value in (
+            (Limit.FREE, free < amount, free),
+            (Limit.CAPACITY, capacity < amount, capacity),
+            (Limit.STEP_SIZE, amount % np.maximum(step, 1) != 0, step),
+            (Limit.MIN_UNIT, least > amount, least),
+            (Limit.MAX_UNIT, most < amount, most),
+            (Limit.ABSENT, capacity < 0, capacity),
+        ):
+            self._limit[refuses] = _LIMITS.index(limit) + 1
+            self._value[refuses] = value[refuses]
+        self.mask = self._limit > 0
+
+    def reasons(self, positions: np.ndarray) -> list[Reason]:
+        """Return by which limits hosts refuse it."""
+        limits = self._limit[positions]
+        return [
+            self._reason(limit, positions[limits == code])
+            for code, limit in enumerate(_LIMITS, 1)
+            if (limits == code).any()
+        ]
+
+    def _reason(self, limit: Limit, positions: np.ndarray) -> Reason:
+        values, hosts = self._value[positions], len(positions)
+        least, most = max(0, int(values.min())), max(0, int(values.max()))
+        if limit is Limit.ABSENT:
+            return Reason(f"no {self._name}", hosts, limit)
+        if limit is Limit.FREE:
+            return Reason(f"at most {most} {self._name} free", hosts, limit, most)
+        text = f"{self._name} {limit} {least}" + (f"-{most}" if most > least else "")
+        if limit in {Limit.CAPACITY, Limit.MAX_UNIT}:  # the larger of both is no help
+            most = max(0, int(self._most[positions].max()))
+        return Reason(text, hosts, limit, most)
 
 
 class Asking:
     """Finds by queries without one part which hosts fail that part alone, where arrays do not show it."""
 
-    def __init__(
-        self,
-        known: KnownHosts,
-        failure: Failure,
-        parts: Sequence[Part],
-        answers: RecentAnswers,
-        gaps: Gaps,
-    ) -> None:
-        """Ask nothing yet.
+    def __init__(self, known: KnownHosts, answers: RecentAnswers, parts: Sequence[Part]) -> None:
+        """Query nothing yet.
 
         Args:
             parts: The constraints of the first query.
         """
         self._known = known
-        self._failure = failure
+        self._answers = answers
         self._parts = [part for part in parts if part.kind is not ConstraintKind.HOST]
         self._named_part = next((part for part in parts if part.kind is ConstraintKind.HOST), None)
-        self._answers = answers
-        self._gaps = gaps
         self._questions = 0
         # of one host it is asked in any case
         self._only = known.table.rows[0].uuid if len(known) == 1 else None
@@ -230,14 +295,15 @@ class Asking:
             if not is_answered:
                 left.append(part)
                 continue
-            reasons = self._reasons_by_reading(part)
+            is_amount = part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] in CLASSES
+            reasons = partial(self._reasons_by_reading, *part.amounts[0]) if is_amount else no_reasons
             query.add(part.constraint, helped & ~explained, reasons)
             query.add_alternative(part.constraint, helped & explained, reasons)
             explained |= helped
         self._note_rest(unjudged, query, (before <= 1) & ~explained, before, left)
 
     def _helped(self, part: Part, fails: np.ndarray, named: np.ndarray | None) -> tuple[np.ndarray, bool]:
-        """Return which hosts would be offered without a part, and whether Placement was asked."""
+        """Return which hosts would be offered without a part, and whether Placement has answered."""
         offered, is_answered = self._offered(part)
         helped = fails & offered
         if is_answered and named is not None:
@@ -262,7 +328,7 @@ class Asking:
             query.add(ONE_OR_MORE if left else MORE_THAN_ONE, rest)
         if left:
             words = ", ".join(part.constraint.text for part in left)
-            self._gaps.notes.append(f"Placement was not queried without {words}")
+            self._known.notes.append(f"Placement was not queried without {words}")
 
     def _named(self) -> np.ndarray | None:
         """Return which host the query is for; None if it names none, or if only one host is known."""
@@ -272,34 +338,27 @@ class Asking:
         return named if named.any() else None
 
     def _offered(self, part: Part, host: str | None = None) -> tuple[np.ndarray, bool]:
-        """Return which hosts Placement offers without a part, and whether it was asked and has answered.
+        """Return which hosts Placement offers without a part, and whether it has answered.
 
         Args:
             host: The one compute node that it is for; None: all that are known.
         """
-        text = without(self._failure.queries[0], part, host=host or self._only)
-        if text is None or self._questions >= MOST_QUESTIONS:
-            return self._known.none(), False
-        self._questions += 1
-        offer: OfferedHosts | None = self._answers.offer(text, self._failure.shared)
+        known, offer = self._known, None
+        text = without(known.failure.queries[0], part, host=host or self._only)
+        if text is not None and self._questions < MOST_QUESTIONS:
+            self._questions += 1
+            offer = self._answers.offer(text, known.failure.shared)
         if offer is None:
-            return self._known.none(), False
+            return known.none(), False
         if host is None:
-            self._gaps.cut[part.constraint.text] = offer.cut
-        return self._known.among(offer.nodes), True
+            known.cut[part.constraint.text] = offer.cut
+        return known.among(offer.nodes), True
 
-    def _reasons_by_reading(self, part: Part) -> Explain:
-        """Return what reads some hosts for the limits by which they refuse an amount."""
-        if part.kind is not ConstraintKind.AMOUNT or part.amounts[0][0] not in CLASSES:
-            return no_reasons
-        name, amount = part.amounts[0]
-
-        def reasons(rows: np.ndarray) -> Sequence[Reason]:
-            uuids = [self._known.table.rows[row].uuid for row in rows[:NAMED].tolist()]
-            having = [one for one in self._answers.states(uuids).values() if name in one.inventories]
-            nodes, here = Nodes(state.uuid for state in having), np.arange(len(having))
-            for row, state in enumerate(having):
-                nodes.set_state(row, state)
-            return Refusals(nodes, here, name, amount, np.zeros(len(having), np.int64)).reasons(here)
-
-        return reasons
+    def _reasons_by_reading(self, name: str, amount: int, rows: np.ndarray) -> Sequence[Reason]:
+        """Return the limits by which some hosts refuse an amount; they are read."""
+        uuids = [self._known.table.rows[row].uuid for row in rows[:NAMED].tolist()]
+        having = [one for one in self._answers.states(uuids).values() if name in one.inventories]
+        nodes, here = Nodes(state.uuid for state in having), np.arange(len(having))
+        for row, state in enumerate(having):
+            nodes.set_state(row, state)
+        return Refusals(nodes, here, name, amount, np.zeros(len(having), np.int64)).reasons(here)

@@ -23,7 +23,7 @@ from scheduler.hosts.rows import HostRow
 from scheduler.operators.plan.command import quiet
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.placement.providers import ABSENT, Inventory, ProviderState
+from scheduler.placement.providers import ABSENT, STATE, Inventory, ProviderState, read_provider
 
 #: Classes from which every instance takes an amount, if the host has them.
 TAKEN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
@@ -112,7 +112,8 @@ class HostNow:
 
     def status(self) -> HostStatus:
         """Return what the databases and Placement have of the host, and what keeps every request from it."""
-        providers = {row.uuid: self._cloud.snapshot.questions.provider(row.uuid) for row in self._table.rows}
+        client = self._cloud.snapshot.placement
+        providers = {row.uuid: read_provider(client, row.uuid, *STATE) for row in self._table.rows}
         failed = self._cloud.failed(_smallest_request(providers))
         nodes = []
         for position, row in enumerate(self._table.rows):

@@ -166,7 +166,7 @@ class PlannedCloud:
             ExplainedCloud(
                 table=lambda: snapshot.table,
                 mirror=snapshot.mirror,
-                questions=snapshot.questions,
+                placement=snapshot.placement,
                 chain=lambda: self.rules.chain,
                 is_mapped=snapshot.hosts.mapped,
                 instances=self._world.instances,

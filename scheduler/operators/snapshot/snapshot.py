@@ -14,7 +14,6 @@ from oslo_config import cfg
 
 from scheduler import objects
 from scheduler.conf import service_down_time
-from scheduler.decisions.providers import PlacementQuestions
 from scheduler.errors import BerthError
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRows
@@ -35,6 +34,7 @@ from scheduler.operators.snapshot.request_specs import (
 )
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.candidates import CandidateSource
+from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import PlacementError
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.rules import nova_modules
@@ -116,7 +116,7 @@ class Snapshot:
     Attributes:
         mirror: What Placement has of compute nodes.
         candidates: Queries Placement where the mirror has no answer.
-        questions: Queries it for what explains that there is no host.
+        placement: Its client, for what explains that there is no host.
         hosts: The databases; changes are not followed.
         requests: The distinct requests that were read.
         groups: Server groups by UUID, with their members.
@@ -129,7 +129,7 @@ class Snapshot:
     table: HostTable
     mirror: CandidateMirror
     candidates: CandidateSource
-    questions: PlacementQuestions
+    placement: PlacementClient
     candidate_hosts: CandidateHosts
     hosts: HostInventory
     stored: RequestSpecs
@@ -270,7 +270,7 @@ def _read(
         table=table,
         mirror=parts.mirror,
         candidates=parts.candidates,
-        questions=PlacementQuestions(parts.placement),
+        placement=parts.placement,
         candidate_hosts=parts.candidate_hosts,
         hosts=hosts,
         stored=RequestSpecs(hosts.engines),

@@ -12,7 +12,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.placement.mirror import Mirror, Nodes
+from scheduler.placement.mirror import Mirror
 from scheduler.rules import load_filters, load_weighers
 from scheduler.selection.driver import FilterDriver
 from tests.builders import CELL, OTHER_CELL, Instances, make_table
@@ -33,14 +33,10 @@ NAMES = Names({CELL: "cell1", OTHER_CELL: "cell2"}, "default zone")
 class NoMirror:
     """A mirror that has read no node."""
 
-    full_nodes = unread_nodes = ()
     known = Mirror()
 
     def age(self):
         return 0.0
-
-    def known_nodes(self, aggregates, *, reads=True):
-        return Nodes()
 
 
 def record_of(decision):

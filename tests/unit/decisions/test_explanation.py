@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.claims.session import NothingSent
+from scheduler.decisions import providers
 from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import decode
 from scheduler.decisions.explanation import FailureExplainer
@@ -153,9 +154,7 @@ def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
     cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
     cloud.put("full", "h0", flavor(ram=8000))
     planned, asked = cloud.planned(), []
-    monkeypatch.setattr(
-        planned.snapshot.questions, "offer", lambda text: asked.append(text) or OfferedHosts()
-    )
+    monkeypatch.setattr(providers, "read_offer", lambda _, text: asked.append(text) or OfferedHosts())
     _, spec = request(cloud, flavor("gpu", resources1__VGPU="1", group_policy="none"))
     found = []
     for number in range(64):
@@ -173,12 +172,12 @@ def test_callers_wait_for_no_question_and_placement_gets_one_analysis(monkeypatc
     cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
     planned, asked, now = cloud.planned(), [], [0.0]
 
-    def offer(text):
+    def offer(_client, text):
         asked.append(text)
         now[0] += 3.0
         return OfferedHosts()
 
-    monkeypatch.setattr(planned.snapshot.questions, "offer", offer)
+    monkeypatch.setattr(providers, "read_offer", offer)
     monkeypatch.setattr(planned._world.offers, "find", lambda queries: Candidates({}))
     explainer = FailureExplainer(planned.explainer._world, lambda: now[0])
     recorder = DecisionRecorder(make_conf(), lambda: now[0], explain=explainer.explain)

@@ -1,21 +1,23 @@
 """The sets of constraints that hosts fail, and what is said of them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from scheduler import objects
-from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.constraints import parts_of, without
+from scheduler.decisions.constraints import RequestNames, parts_of, without
 from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.failed_constraints import FailedConstraints
-from scheduler.decisions.plain_judge import PlainJudge, Refusals
+from scheduler.decisions.failure import Failure, KnownHosts
+from scheduler.decisions.query_failures import MirrorJudge, Refusals
 from scheduler.decisions.words import failing_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
 from scheduler.request.query import Query
+from tests.builders import make_host, make_table
 
-in_none = lambda test: False  # noqa: E731
 NAMES = RequestNames(objects.RequestSpec(), ())
 A, B, C = (Constraint(f"required trait {name}", "trait") for name in "ABC")
 
@@ -71,15 +73,23 @@ def state(uuid, traits=(), aggregates=(), used=(), **inventories):
     return ProviderState(uuid, 1, inventories, dict(used), frozenset(traits), frozenset(aggregates))
 
 
-def judged(params, *states, charged=None):
+def judged(params, *states, charged=0):
     nodes = Nodes(one.uuid for one in states)
     for row, one in enumerate(states):
         nodes.set_state(row, one)
-    charged = np.zeros(len(states), np.int64) if charged is None else np.array(charged)
-    judge, found = PlainJudge(nodes, np.arange(len(states)), charged, in_none), FailedConstraints(len(states))
-    for part in filter(judge.can_judge, parts_of(query(**params), NAMES)):
-        judge.judge(part, found)
-    return found
+    return judge_of(nodes, params, charged).failed()
+
+
+def judge_of(nodes, params, charged=0):
+    """A judge of hosts of which the mirror has these nodes."""
+    nodes.read_to[:] = 0.0
+    known = KnownHosts(make_table([make_host(uuid).set(uuid=uuid) for uuid in nodes.uuids]), Failure(None))
+    known.charged += charged
+    mirror = SimpleNamespace(
+        known_nodes=lambda aggregates, *, reads: nodes,
+        reader=SimpleNamespace(full_nodes=frozenset(), unread_nodes=[]),
+    )
+    return MirrorJudge(known, [parts_of(query(**params), NAMES)], mirror)
 
 
 def refusal_of(state, name, amount):
@@ -127,7 +137,7 @@ def test_traits_aggregates_and_amounts_are_judged_for_each_host():
 
 
 def test_what_instances_before_took_is_used():
-    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=[2])
+    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=2)
     (each,) = found.why(str)[0].failing
     assert each.reasons == [[Reason("at most 0 VCPU free", 1, "free", 0)]]
 
@@ -136,10 +146,9 @@ def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful():
     nodes = Nodes(["u0", "u1", "u2"])
     nodes.set_state(0, state("u0", VCPU=Inventory(8)))
     nodes.capacity[CLASSES.index("VCPU")] = 8, 8, 2
-    judge = PlainJudge(nodes, np.arange(3), np.zeros(3, np.int64), in_none)
-    found = FailedConstraints(3)
-    judge.judge(parts_of(query(resources="VCPU:4"), NAMES)[0], found)
-    assert (judge.doubtful.tolist(), found.counts().tolist()) == ([False, True, False], [0, 0, 1])
+    judge = judge_of(nodes, {"resources": "VCPU:4"})
+    assert judge.failed().failed("4 VCPU").tolist() == [False, False, True]
+    assert judge.doubtful.tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize(

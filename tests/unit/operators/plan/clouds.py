@@ -8,7 +8,6 @@ import uuid
 import numpy as np
 
 from scheduler import objects
-from scheduler.decisions.providers import PlacementQuestions
 from scheduler.operators import programs
 from scheduler.operators.shown.shown import lines_of
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -132,7 +131,7 @@ class MadeCloud:
             table=table,
             mirror=mirror,
             candidates=None,
-            questions=PlacementQuestions(placement),
+            placement=placement,
             candidate_hosts=CandidateHosts(self.conf, hosts, None, None, None),
             hosts=hosts,
             stored=stored,

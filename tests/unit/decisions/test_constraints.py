@@ -3,8 +3,7 @@
 import pytest
 
 from scheduler import objects
-from scheduler.decisions.constraint_names import RequestNames
-from scheduler.decisions.constraints import parts_of
+from scheduler.decisions.constraints import RequestNames, parts_of
 from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.request.query import Query
 from tests.unit.filters.asking import make_spec
