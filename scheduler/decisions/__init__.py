@@ -18,5 +18,4 @@
 - query_failures: which hosts fail the query, by the mirror and by Placement
 - filter_rejections: which hosts the filters reject
 - completion: asking Placement about it after the request has ended
-- remedies: what helps against a constraint in the case at hand
 """

@@ -47,8 +47,8 @@ class CauseCode(StrEnum):
     def __new__(
         cls,
         code: str,
-        meaning: str,
-        remedy: str,
+        meaning: str = "",
+        remedy: str = "",
         for_users: tuple[str, str] = OF_OPERATOR,
         kinds: tuple[ConstraintKind, ...] = (),
         filters: str = "",
@@ -273,11 +273,6 @@ class CauseCode(StrEnum):
         "Find out why the scheduler, Placement or the databases are slow.",
         ("the cloud was too busy to answer in time", "Try again."),
     )
-
-    @classmethod
-    def of_code(cls, code: str) -> "CauseCode":
-        """Return the cause with a code."""
-        return next(one for one in cls if one == code)
 
     @classmethod
     def of_kind(cls, kind: str) -> "CauseCode":

@@ -171,7 +171,7 @@ class FailedConstraints:
                 why.failing.append(Failing(list(numbers), len(positions), names, reasons, is_cut))
         return why, sets
 
-    def _with_alternatives(self) -> tuple[list[_Entry], dict[tuple[int, ...], tuple[np.ndarray, ...]]]:
+    def _with_alternatives(self) -> tuple[list[_Entry], dict[tuple[int, ...], tuple[np.ndarray, np.ndarray]]]:
         """Return the constraints, and for each set of them the hosts that fail it, and alternatives."""
         entries, alone = dict(self._entries), self.counts() == 1
         found = {numbers: (positions, positions[:0]) for numbers, positions in self._sets()}

@@ -54,6 +54,10 @@ class Stage(NamedTuple):
     out: Sequence[Out] = ()
     instance: str = ""
 
+    @property
+    def entered(self) -> int:
+        return self.end if self.start is None else self.start
+
 
 class Host(NamedTuple):
     """The outcome of a host.

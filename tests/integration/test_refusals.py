@@ -15,7 +15,7 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.constraints import STALE
-from scheduler.decisions.remedies import (
+from scheduler.decisions.failure_cause import (
     OF_AFFINITY,
     OF_AFFINITY_OUT_OF_SERVICE,
     OF_ANTI_AFFINITY,

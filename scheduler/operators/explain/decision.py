@@ -5,9 +5,9 @@ from itertools import groupby, islice
 from typing import Any
 from urllib.parse import unquote_plus
 
-from scheduler import objects
+from scheduler import errors, objects
 from scheduler.decisions import rendering
-from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, CandidateOrigin, Decision, Out, Why
+from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Decision, Error, Out, Why
 from scheduler.decisions.rendering import NAMED
 from scheduler.decisions.words import with_reasons
 from scheduler.logs import count_text
@@ -15,7 +15,6 @@ from scheduler.operators.shown.shown import (
     BAD,
     GOOD,
     Bar,
-    Cell,
     Columns,
     Fact,
     Folded,
@@ -66,14 +65,18 @@ def head(decision: Decision, source: str, home: Link | None = None) -> Head:
     result = rendering.result(decision)
     return Head(
         title=result[:1].upper() + result[1:],
-        subject=f"Request {decision.request_id or 'without id'}: {decision.kind} of "
-        f"{rendering.first(decision.instances, 1)}",
+        subject=subject(decision),
         look=BAD if decision.error else GOOD,
         time=decision.time,
         facts=list(_facts(decision, source)),
-        sayings=list(_sayings(decision)),
+        sayings=list(sayings(decision)),
         home=home,
     )
+
+
+def subject(decision: Decision) -> str:
+    name = decision.request_id or "without id"
+    return f"Request {name}: {decision.kind} of {rendering.first(decision.instances, 1)}"
 
 
 def _facts(decision: Decision, source: str) -> Iterator[Fact]:
@@ -89,30 +92,40 @@ def _facts(decision: Decision, source: str) -> Iterator[Fact]:
     if decision.partition:
         yield Fact("partition", decision.partition)
     yield from (Fact("note:", note) for note in decision.notes)
-    milliseconds = f"{decision.milliseconds.get('total', 0):.0f} ms"
-    yield Fact(
-        "decided",
-        "; ".join((f"{decision.time}, {milliseconds}, from the {source}", *_candidates(decision.candidates))),
-    )
-
-
-def _candidates(candidates: CandidateOrigin) -> Iterator[str]:
+    candidates = decision.candidates
+    decided = [f"{decision.time}, {decision.milliseconds.get('total', 0):.0f} ms, from the {source}"]
     if candidates.origin == "placement" and candidates.hosts:
-        yield f"Placement's answer was {candidates.age * 1000:.0f} ms old"
+        decided.append(f"Placement's answer was {candidates.age * 1000:.0f} ms old")
     if candidates.requests > 1:
-        yield f"{candidates.requests} requests shared it"
+        decided.append(f"{candidates.requests} requests shared it")
     if candidates.source == "mirror":
-        yield f"the mirror was refreshed {candidates.age:.1f} s before"
+        decided.append(f"the mirror was refreshed {candidates.age:.1f} s before")
     if candidates.truncated:
-        yield "a limit may have cut the answer"
+        decided.append("a limit may have cut the answer")
+    yield Fact("decided", "; ".join(decided))
 
 
-def _sayings(decision: Decision) -> Iterator[Saying]:
-    _, _, other = decision.summary.partition(": ") if decision.error and not decision.cause else ("",) * 3
-    yield Saying(": ".join(filter(None, (rendering.result(decision), other))), "Result")
+def sayings(decision: Decision) -> Iterator[Saying]:
+    """Yield what became of a request, and of one without a host why, and what helps."""
+    yield Saying(rendering.result(decision), "Result")
     if cause := decision.cause:
         yield Saying(f"{cause.words} ({cause.code})", "Cause")
         yield Saying(cause.remedy, "Remedy")
+    elif decision.error is not None:
+        yield Saying(decision.summary, "Cause")
+        yield Saying(of_error(decision.error)[1], "Remedy")
+
+
+def of_error(error: Error) -> tuple[str, str, str]:
+    """Return what users read of an error that is no refusal, what helps, and what users can do."""
+    kind = getattr(errors, error.kind, errors.BerthError)
+    if issubclass(kind, errors.CallerLeft):
+        words = "nobody waited for it any more"
+        return words, "None is needed: nobody waits for its instances.", "See the instance."
+    if issubclass(kind, errors.DependencyUnavailable):
+        again = "Try again when the dependency is available again."
+        return "a part of the cloud was unavailable", again, "Try again."
+    return "the cloud has a fault", "See the log line of the request with this error.", "Ask the operator."
 
 
 # -- pictures and tables ---------------------------------------------------------------------------------
@@ -154,31 +167,33 @@ def _chosen(decision: Decision, links: Mapping[str, str]) -> Table:
 def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
     """Return the stages; several that rejected no host are one row."""
     stages = [stage for stage in rendering.funnel(decision) if stage.start != 0]
-    counts = [max(_entered(stage), stage.end) for stage in stages if stage.kind != "claims"]
-    most = max(counts, default=0) or 1
-    failed = decision.error is not None
-    decided = next((stage for stage in stages if failed and not stage.end), None)
-    rows, looks = list[tuple[Cell, ...]](), dict[int, str]()
-    for idle, group in groupby(stages, _is_idle):
-        alike = list(group)
-        if idle and len(alike) > 1:
+    most = max((stage.entered for stage in stages if stage.kind != "claims"), default=0) or 1
+    decided = next((stage for stage in stages if decision.error and not stage.end), None)
+    rows, looks = list[rendering.Stage](), dict[int, str]()
+    for idle, alike in groupby(stages, lambda stage: stage.start == stage.end and stage.kind != "claims"):
+        some_stages = list(alike)
+        if idle and len(some_stages) > 1:
             looks[len(rows)] = "folded"
-            names = ", ".join(dict.fromkeys(stage.name for stage in alike))
-            label: Words = f"{len(alike)} stages"
-            rows.append(_stage(label, alike[0], most, (f"none by {names}",)))
-            continue
-        for stage in alike:
-            if stage is decided:
-                looks[len(rows)] = "deciding"
-            rows.append(_stage(_name(decision, stage), stage, most, tuple(_causes(stage, links))))
-    columns = ("Stage", "Before", "After", "Hosts", "Why others are out")
-    return Table(
-        columns, rows, "Hosts, stage by stage", numbers=("Before", "After"), pictures=("Hosts",), looks=looks
-    )
+            names = ", ".join(dict.fromkeys(stage.name for stage in some_stages))
+            out, name = [Out(f"none by {names}", 0, [])], f"{len(some_stages)} stages"
+            some_stages = [some_stages[0]._replace(name=name, instance="", out=out)]
+        elif decided in some_stages:
+            looks[len(rows) + some_stages.index(decided)] = "deciding"
+        rows += some_stages
 
+    def bar(stage: rendering.Stage) -> Bar:
+        words = f"{stage.entered} hosts before, {stage.end} after"
+        return Bar(_width(stage.entered / most), _width(stage.end / most), words)
 
-def _is_idle(stage: rendering.Stage) -> bool:
-    return stage.kind not in {"candidates", "claims"} and stage.start == stage.end
+    columns: Columns = {
+        "Stage": lambda stage: _name(decision, stage),
+        "Before": "start",
+        "After": "end",
+        "Hosts": lambda stage: None if stage.kind == "claims" else bar(stage),
+        "Why others are out": lambda stage: tuple(_causes(stage, links)),
+    }
+    numbers, title = ("Before", "After"), "Hosts, stage by stage"
+    return table(rows, columns, title, numbers=numbers, pictures=("Hosts",), looks=looks)
 
 
 def _name(decision: Decision, stage: rendering.Stage) -> str:
@@ -186,22 +201,6 @@ def _name(decision: Decision, stage: rendering.Stage) -> str:
         return stage.name
     number = decision.instances.index(stage.instance) + 1
     return f"{stage.name} (instance {number} of {len(decision.instances)})"
-
-
-def _stage(name: Words, stage: rendering.Stage, most: int, causes: tuple[Words, ...]) -> tuple[Any, ...]:
-    words = f"{_entered(stage)} hosts before, {stage.end} after"
-    bar = Bar(_width(_entered(stage) / most), _width(stage.end / most), words)
-    return (
-        name,
-        "" if stage.start is None else stage.start,
-        stage.end,
-        "" if stage.kind == "claims" else bar,
-        causes,
-    )
-
-
-def _entered(stage: rendering.Stage) -> int:
-    return stage.end if stage.start is None else stage.start
 
 
 def _width(share: float) -> float:

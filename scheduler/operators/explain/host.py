@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Iterable, Iterator, Sequence
 import itertools
 import logging
-from typing import Any
 
 import msgspec
 
@@ -22,14 +21,13 @@ from scheduler.decisions.host_history import (
     history_of,
     merged,
 )
-from scheduler.decisions.rendering import FilterVerdict
 from scheduler.logs import count_text
 from scheduler.operators.app import flag, latest, value
 from scheduler.operators.explain import host_now
 from scheduler.operators.explain.decision import failed_sets, why
-from scheduler.operators.explain.decision_commands import NAMES, RecordedQuestion, read_log
+from scheduler.operators.explain.decision_commands import NAMES, FoundDecision, RecordedQuestion, read_log
 from scheduler.operators.explain.host_now import HostNow, HostStatus, NodeStatus
-from scheduler.operators.shown.shown import BAD, GOOD, Fact, Head, Saying, Shown, Table
+from scheduler.operators.shown.shown import BAD, GOOD, Columns, Fact, Head, Saying, Shown, Table, table
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -46,31 +44,32 @@ CAPABILITIES = "COMPUTE_"
 LookedAt = Sequence[tuple[Unexplained, Decision]]
 
 
-#: A host in a document, and the verdict of each filter.
-Then = tuple[rendering.Host, Sequence[FilterVerdict]]
-
-
-def shown(
-    name: str, document: Any, state: HostStatus | None, history: HostHistory, looked_at: LookedAt
-) -> Shown:
+def shown(name: str, state: HostStatus | None, history: HostHistory, looked_at: LookedAt) -> Shown:
     """Return what is shown of a host that may never be chosen."""
-    remedy = remedies(state, history, looked_at)
-    problems = any(node.problems for node in state.nodes) if state else False
-    return Shown(
-        document,
-        Head(
-            f"Host {name}",
-            f"Host {_place(state, state.nodes[0])}" if state else "",
-            BAD if problems else "",
-            time=state.time if state else None,
-            facts=list(_facts(state)),
-            sayings=[
-                *_history(history, looked_at),
-                *(Saying(words, "Remedy", reasons) for words, reasons in remedy.items()),
-            ],
-        ),
-        [_inventories(state), _losses(history)],
+    nodes = state.nodes if state else []
+    # what every request needs comes first
+    remedies: dict[str, dict[str, None]] = {}
+    for remedy, reason in _remedies(nodes, history, looked_at):
+        remedies.setdefault(remedy, {})[reason] = None
+    document = {
+        "host": name,
+        "state": state,
+        "history": history,
+        "now": [{"request": request.latest, "decision": now} for request, now in looked_at],
+        "remedies": {remedy: list(reasons) for remedy, reasons in remedies.items()},
+    }
+    head = Head(
+        f"Host {name}",
+        f"Host {_place(state, nodes[0])}" if state else "",
+        BAD if any(node.problems for node in nodes) else "",
+        time=state.time if state else None,
+        facts=list(_facts(state)),
+        sayings=[
+            *_history(history, looked_at),
+            *(Saying(words, "Remedy", list(reasons)) for words, reasons in remedies.items()),
+        ],
     )
+    return Shown(document, head, [_inventories(nodes), _losses(history)])
 
 
 def _facts(state: HostStatus | None) -> Iterator[Fact]:
@@ -96,25 +95,24 @@ def _traits(names: Sequence[str]) -> str:
     return ", ".join([*shown, *([f"{others} of {CAPABILITIES}*"] if others else [])]) or "none"
 
 
-def _inventories(state: HostStatus | None) -> Table:
-    columns = ("Class", "Total", "Reserved", "Ratio", "Used", "Free", "Most for one instance")
-    several = bool(state and len(state.nodes) > 1)
-    rows = [
-        (
-            *((node.node,) if several else ()),
-            name,
-            inventory.total,
-            inventory.reserved,
-            f"{inventory.allocation_ratio:g}",
-            node.provider.used(name),
-            inventory.capacity - node.provider.used(name),
-            inventory.max_unit,
-        )
-        for node in (state.nodes if state else ())
+def _inventories(nodes: Sequence[NodeStatus]) -> Table:
+    found = [
+        (node.node, name, inventory, node.provider.usages.get(name, 0))
+        for node in nodes
         if node.provider
         for name, inventory in sorted(node.provider.inventories.items())
     ]
-    return Table((*(("Node",) if several else ()), *columns), rows, "Resources", numbers=("Ratio",))
+    columns: Columns = {
+        **({"Node": 0} if len(nodes) > 1 else {}),
+        "Class": 1,
+        "Total": lambda one: one[2].total,
+        "Reserved": lambda one: one[2].reserved,
+        "Ratio": lambda one: f"{one[2].allocation_ratio:g}",
+        "Used": 3,
+        "Free": lambda one: one[2].capacity - one[3],
+        "Most for one instance": lambda one: one[2].max_unit,
+    }
+    return table(found, columns, "Resources", numbers=("Ratio",))
 
 
 def _history(history: HostHistory, looked_at: LookedAt) -> Iterator[Saying]:
@@ -140,23 +138,11 @@ def _losses(history: HostHistory) -> Table:
     return Table(("Requests", "Lost at", "Why"), rows, "Where requests rejected it")
 
 
-def remedies(state: HostStatus | None, history: HostHistory, looked_at: LookedAt) -> dict[str, list[str]]:
-    """Return what would have to change for a host to be chosen, by remedy the reasons for it.
-
-    What every request needs comes first.
-    """
-    remedies: dict[str, list[str]] = {}
-    for remedy, reason in _remedies(state, history, looked_at):
-        reasons = remedies.setdefault(remedy, [])
-        if reason not in reasons:
-            reasons.append(reason)
-    return remedies
-
-
 def _remedies(
-    state: HostStatus | None, history: HostHistory, looked_at: LookedAt
+    nodes: Sequence[NodeStatus], history: HostHistory, looked_at: LookedAt
 ) -> Iterator[tuple[str, str]]:
-    for node in state.nodes if state else ():
+    """Yield what would have to change for a host to be chosen, with the reason."""
+    for node in nodes:
         yield from ((problem.remedy, problem.text) for problem in node.problems)
     if not history.requests:
         yield "Choose a time in which there were requests.", "no request for hosts is kept"
@@ -195,29 +181,49 @@ def _now(now: Decision) -> str:
 
 
 def shown_in_decision(
-    name: str, document: Any, decision: Decision, then: Sequence[Then], now: Decision | None, scheduler: str
+    name: str, kept: FoundDecision, named: Sequence[rendering.Host], now: Decision | None
 ) -> Shown:
     """Return what one decision says of a host, and what is decided for the host now."""
-    sayings = [*_outcomes(decision, then), *_as_of_now(now)]
-    tables = [_verdicts([(host.node, verdicts) for host, verdicts in then])] if then else []
+    decision = kept.decision
+    then = [(host, list(rendering.verdicts(decision, host))) for host in named]
+    document = {
+        "request_id": decision.request_id,
+        "time": decision.time,
+        "scheduler": kept.scheduler,
+        "host": name,
+        "then": [
+            {**host._asdict(), "verdicts": [verdict._asdict() for verdict in verdicts]}
+            for host, verdicts in then
+        ],
+        "now": now,
+    }
+    sayings = list(_outcomes(decision, named))
+    if now:
+        sayings.append(Saying(f"As of now ({now.time}), not of the decision: {_now(now)}"))
+        sayings += (Saying(remedy, "Remedy") for remedy in dict.fromkeys(_remedies_now(now)))
+    columns: Columns = {
+        "Node": lambda pair: pair[0].node,
+        "Filter": lambda pair: pair[1].filter,
+        "Verdict": lambda pair: pair[1].verdict + (" (decisive)" if pair[1].decisive else ""),
+        "Reason": lambda pair: pair[1].reason,
+    }
+    pairs = [(host, verdict) for host, verdicts in then for verdict in verdicts]
+    tables = [table(pairs, columns, "In the decision")] if then else []
     if now and now.why:
         tables.append(failed_sets(now.why, "As of now"))
-    looks = [GOOD if host.outcome == CHOSEN else BAD if host.outcome == REJECTED else "" for host, _ in then]
-    return Shown(
-        document,
-        Head(
-            f"Host {next((host.host for host, _ in then), name)} in a decision",
-            f"Request {decision.request_id or 'without id'}, from {scheduler}",
-            looks[0] if looks else "",
-            decision.time,
-            sayings=sayings,
-        ),
-        tables,
+    looks = {CHOSEN: GOOD, REJECTED: BAD}
+    head = Head(
+        f"Host {named[0].host if named else name} in a decision",
+        f"Request {decision.request_id or 'without id'}, from {kept.scheduler}",
+        looks.get(named[0].outcome, "") if named else "",
+        decision.time,
+        sayings=sayings,
     )
+    return Shown(document, head, tables)
 
 
-def _outcomes(decision: Decision, then: Iterable[Then]) -> Iterator[Saying]:
-    for host, _ in then:
+def _outcomes(decision: Decision, named: Iterable[rendering.Host]) -> Iterator[Saying]:
+    for host in named:
         claims = [
             f"claim for {uuid}, try {event.attempt}: {event.cause}; {event.next_step}"
             for uuid, events in decision.claims.items()
@@ -227,21 +233,6 @@ def _outcomes(decision: Decision, then: Iterable[Then]) -> Iterator[Saying]:
         reason = f" ({words})" if (words := why(host)) else ""
         where = f"Host {host.host}, node {host.node}, cell {host.cell}"
         yield Saying(f"{where}: {host.outcome}{reason}", details=claims)
-
-
-def _as_of_now(now: Decision | None) -> Iterator[Saying]:
-    if now:
-        yield Saying(f"As of now ({now.time}), not of the decision: {_now(now)}")
-        yield from (Saying(remedy, "Remedy") for remedy in dict.fromkeys(_remedies_now(now)))
-
-
-def _verdicts(pairs: Iterable[tuple[str, Iterable[FilterVerdict]]]) -> Table:
-    rows = [
-        (node, verdict.filter, verdict.verdict + (" (decisive)" if verdict.decisive else ""), verdict.reason)
-        for node, verdicts in pairs
-        for verdict in verdicts
-    ]
-    return Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")
 
 
 # -- the command -----------------------------------------------------------------------------------------
@@ -272,7 +263,7 @@ class HostCommand(RecordedQuestion):
 
     def _show_host(self, args: argparse.Namespace) -> Shown | None:
         if args.log:
-            return self._shown(args, None, self._history(args, args.host), [])
+            return shown(args.host, None, self._history(args, args.host), [])
         with host_now.read(self.conf, args.host) as now:
             if not now.is_known:
                 _complain_of_unknown(args.host)
@@ -281,20 +272,7 @@ class HostCommand(RecordedQuestion):
             # documents have no UUIDs
             named = [node.node for node in state.nodes if node.uuid == args.host]
             history = self._history(args, named[0] if named else args.host)
-            return self._shown(args, state, history, list(self._looked_at(args, history, now)))
-
-    @staticmethod
-    def _shown(
-        args: argparse.Namespace, state: HostStatus | None, history: HostHistory, looked_at: LookedAt
-    ) -> Shown:
-        document = {
-            "host": args.host,
-            "state": state,
-            "history": history,
-            "now": [{"request": request.latest, "decision": now} for request, now in looked_at],
-            "remedies": remedies(state, history, looked_at),
-        }
-        return shown(args.host, document, state, history, looked_at)
+            return shown(args.host, state, history, list(self._looked_at(args, history, now)))
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
         """Return what became of a host in the decisions that schedulers keep, or a log has.
@@ -330,19 +308,7 @@ class HostCommand(RecordedQuestion):
         if not (named or now):
             _complain_of_unknown(args.host)
             return None
-        then = [(line, list(rendering.verdicts(decision, line))) for line in named]
-        document = {
-            "request_id": decision.request_id,
-            "time": decision.time,
-            "scheduler": kept.scheduler,
-            "host": args.host,
-            "then": [
-                {**line._asdict(), "verdicts": [verdict._asdict() for verdict in verdicts]}
-                for line, verdicts in then
-            ],
-            "now": now,
-        }
-        return shown_in_decision(args.host, document, decision, then, now, kept.scheduler)
+        return shown_in_decision(args.host, kept, named, now)
 
     def _now(self, args: argparse.Namespace, decision: Decision) -> Decision | None:
         """Return what is decided for the host now; None with --log, if there is no such host or request."""

@@ -15,13 +15,12 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Decision, time_text
-from scheduler.decisions.failure_cause import remedy_of_constraint
-from scheduler.decisions.remedies import OF_AGGREGATES
+from scheduler.decisions.failure_cause import OF_AGGREGATES, remedy_of_constraint
 from scheduler.decisions.words import failed_words
 from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.rows import HostRow
 from scheduler.operators.plan.command import quiet
-from scheduler.operators.snapshot import snapshot
+from scheduler.operators.snapshot import requests, snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.placement.providers import ABSENT, STATE, Inventory, ProviderState, read_provider
 
@@ -55,11 +54,8 @@ class Provider(msgspec.Struct):
     traits: list[str]
     aggregates: list[str]
 
-    def used(self, resource_class: str) -> int:
-        return self.usages.get(resource_class, 0)
 
-
-class NodeStatus(msgspec.Struct):
+class NodeStatus(msgspec.Struct, kw_only=True):
     """One compute node.
 
     Attributes:
@@ -75,10 +71,10 @@ class NodeStatus(msgspec.Struct):
     uuid: str
     cell: str
     zone: str
-    aggregates: list[str]
-    seen: str | None
+    aggregates: list[str] = []
+    seen: str | None = None
     updated: str | None
-    provider: Provider | None
+    provider: Provider | None = None
     problems: list[Problem]
 
 
@@ -114,7 +110,9 @@ class HostNow:
         """Return what the databases and Placement have of the host, and what keeps every request from it."""
         client = self._cloud.snapshot.placement
         providers = {row.uuid: read_provider(client, row.uuid, *STATE) for row in self._table.rows}
-        failed = self._cloud.failed(_smallest_request(providers))
+        failed = self._cloud.failed(
+            requests.of(_smallest_flavor(providers), objects.ImageMeta(), self._cloud.conf)
+        )
         nodes = []
         for position, row in enumerate(self._table.rows):
             problems = [
@@ -123,13 +121,16 @@ class HostNow:
                 if constraint.kind in OF_EVERY_REQUEST or constraint.filter == "ComputeFilter"
             ]
             nodes.append(self._node(TableRow(position), row, providers[row.uuid], problems))
-        return HostStatus(self.time, nodes + list(map(self._lost, self._table.without_service.values())))
+        lost = [Problem("it has no compute service record", "Restart nova-compute, which makes it again.")]
+        zone = self._cloud.conf.default_availability_zone
+        rows = self._table.without_service.values()
+        nodes += (NodeStatus(**self._place(row), zone=zone, problems=lost) for row in rows)
+        return HostStatus(self.time, nodes)
 
     def _node(
         self, position: TableRow, row: HostRow, provider: ProviderState | None, problems: list[Problem]
     ) -> NodeStatus:
-        aggregates = self._table.coded["aggregates"][position]
-        shown = None
+        aggregates, shown = self._table.coded["aggregates"][position], None
         if provider is not None:
             if missing := aggregates.uuids.difference(provider.aggregates):
                 words = f"{len(missing)} of its aggregates missing in Placement"
@@ -137,26 +138,18 @@ class HostNow:
             traits, members = sorted(provider.traits), sorted(provider.aggregates)
             shown = Provider(provider.inventories, provider.used, traits, members)
         return NodeStatus(
-            row.host,
-            row.nodename,
-            row.uuid,
-            self._cell(row),
-            self._cloud.snapshot.zone(position),
-            [aggregate.name for aggregate in aggregates],
-            _text(self._table.services[position].last_seen_up),
-            _text(row.updated),
-            shown,
-            problems,
+            **self._place(row),
+            zone=self._cloud.snapshot.zone(position),
+            aggregates=[aggregate.name for aggregate in aggregates],
+            seen=_text(self._table.services[position].last_seen_up),
+            provider=shown,
+            problems=problems,
         )
 
-    def _lost(self, row: HostRow) -> NodeStatus:
-        problem = Problem("it has no compute service record", "Restart nova-compute, which makes it again.")
-        zone = self._cloud.conf.default_availability_zone
-        place = row.host, row.nodename, row.uuid, self._cell(row), zone
-        return NodeStatus(*place, [], None, _text(row.updated), None, [problem])
-
-    def _cell(self, row: HostRow) -> str:
-        return self._cloud.snapshot.cell_names().get(row.cell_uuid, row.cell_uuid)
+    def _place(self, row: HostRow) -> dict[str, Any]:
+        cell = self._cloud.snapshot.cell_names().get(row.cell_uuid, row.cell_uuid)
+        names = {"host": row.host, "node": row.nodename, "uuid": row.uuid, "cell": cell}
+        return {**names, "updated": _text(row.updated)}
 
 
 @contextmanager
@@ -172,8 +165,8 @@ def read(conf: cfg.ConfigOpts, name: str) -> Iterator[HostNow]:
         yield HostNow(PlannedCloud(cloud))
 
 
-def _smallest_request(providers: Mapping[str, ProviderState | None]) -> objects.RequestSpec:
-    """Return a request for the least that an instance may take of a host."""
+def _smallest_flavor(providers: Mapping[str, ProviderState | None]) -> objects.Flavor:
+    """Return the least that an instance may take of a host."""
     provider = next(filter(None, providers.values()), ABSENT)
     least = {
         name: max(1, inventory.min_unit, inventory.step_size)
@@ -182,27 +175,9 @@ def _smallest_request(providers: Mapping[str, ProviderState | None]) -> objects.
     amounts = {name: least.get(name, 0) for name in TAKEN} if provider.inventories else {}
     if amounts and not any(amounts.values()):  # a bare-metal node
         amounts |= dict(list(least.items())[:1])
-    return objects.RequestSpec(
-        flavor=objects.Flavor(
-            name="",
-            flavorid="",
-            vcpus=1,
-            memory_mb=1,
-            root_gb=0,
-            ephemeral_gb=0,
-            swap=0,
-            extra_specs={f"resources:{name}": str(amount) for name, amount in amounts.items()},
-        ),
-        image=objects.ImageMeta(properties=objects.ImageMetaProps()),
-        pci_requests=objects.InstancePCIRequests(requests=[]),
-        numa_topology=None,
-        instance_group=None,
-        scheduler_hints={},
-        project_id=None,
-        user_id=None,
-        availability_zone=None,
-        num_instances=1,
-    )
+    specs = {f"resources:{name}": str(amount) for name, amount in amounts.items()}
+    sizes = {"vcpus": 1, "memory_mb": 1, "root_gb": 0, "ephemeral_gb": 0, "swap": 0}
+    return objects.Flavor(name="", flavorid="", extra_specs=specs, **sizes)
 
 
 def _text(moment: datetime | None) -> str | None:

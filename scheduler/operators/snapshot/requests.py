@@ -58,7 +58,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
         spec = read_file(args.spec)
     else:
         image = stored.image(args.image) if args.image else objects.ImageMeta()
-        spec = _of(stored.flavor(args.flavor), image, conf, args.image_property)
+        spec = of(stored.flavor(args.flavor), image, conf, args.image_property)
     spec.instance_uuid = uuidutils.generate_uuid()
     spec.num_instances = getattr(args, "count", 1)
     _apply(args, spec)
@@ -130,7 +130,7 @@ def _force(spec: Any, zone: str, host: str = "", node: str = "") -> None:
         spec.force_nodes = [node]
 
 
-def _of(
+def of(
     flavor: objects.Flavor, image: objects.ImageMeta, conf: cfg.ConfigOpts, properties: Iterable[str] = ()
 ) -> Any:
     """Return a request with the topology of the guest and its PCI devices, as nova-api makes them."""
@@ -145,6 +145,7 @@ def _of(
         project_id=None,
         user_id=None,
         availability_zone=None,
+        num_instances=1,
     )
     wishes = FlavorAndImage(spec)
     in_placement = conf.filter_scheduler.pci_in_placement
@@ -178,8 +179,8 @@ def of_flavor(snapshot: Snapshot, name: str) -> objects.RequestSpec:
     Raises:
         NotFound: There is no such flavor.
     """
-    spec = _of(snapshot.stored.flavor(name), objects.ImageMeta(), snapshot.conf)
-    spec.instance_uuid, spec.num_instances = uuidutils.generate_uuid(), 1
+    spec = of(snapshot.stored.flavor(name), objects.ImageMeta(), snapshot.conf)
+    spec.instance_uuid = uuidutils.generate_uuid()
     return spec
 
 

@@ -8,7 +8,7 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.document import encode
 from scheduler.decisions.failure_cause import cause_of
-from scheduler.operators.explain.host_now import TAKEN, HostNow, _smallest_request
+from scheduler.operators.explain.host_now import TAKEN, HostNow, _smallest_flavor
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.placement.providers import Inventory, ProviderState
 from tests.builders import CELL, OTHER_CELL, uuid_of
@@ -142,7 +142,7 @@ def test_a_rebuild_is_checked_again():
 def test_a_bare_metal_node_is_asked_for_what_it_has():
     bare = ProviderState("u", 1, {"CUSTOM_BM": Inventory(1)})
     nothing = dict.fromkeys([f"resources:{name}" for name in TAKEN], "0")
-    specs = _smallest_request({"u": bare}).flavor.extra_specs
+    specs = _smallest_flavor({"u": bare}).extra_specs
     assert specs == {"resources:CUSTOM_BM": "1", **nothing}
 
 
