@@ -50,10 +50,7 @@ class BalanceCommand(RunnablePlan):
         count("--moves", 20, "maximum number of moves"),
     )
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "BalancePlan":
-        return self.left(cloud, args, 0)
-
-    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> "BalancePlan":
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> "BalancePlan":
         if args.goal not in GOALS:
             raise WrongArgument(unknown("goal", args.goal, GOALS))
         return balance(cloud, args.goal, max(0, args.moves - moved))

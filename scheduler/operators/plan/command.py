@@ -24,6 +24,9 @@ from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 #: The exit status of a plan in which instances have no place.
 NO_PLACE = 3
 
+#: What an argument names several hosts by.
+SEVERAL = ("aggregate", "zone", "cell")
+
 #: Names of a list that are shown.
 NAMED = 5
 

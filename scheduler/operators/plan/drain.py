@@ -10,7 +10,7 @@ import msgspec
 
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.app import flag, value, values
-from scheduler.operators.plan.command import NAMED, WrongArgument, amounts, rows_of_hosts
+from scheduler.operators.plan.command import NAMED, SEVERAL, WrongArgument, amounts, rows_of_hosts
 from scheduler.operators.plan.movable import COLD, EVACUATE, LIVE, Way, way_of, way_off_a_dead_host
 from scheduler.operators.plan.moves import (
     Move,
@@ -46,10 +46,7 @@ class DrainCommand(RunnablePlan):
 
     arguments = (
         value("host", "HOST", "a service host to empty", nargs="*"),
-        *(
-            values(f"--{name}", "NAME", f"empty all hosts of this {name}")
-            for name in ("aggregate", "zone", "cell")
-        ),
+        *(values(f"--{name}", "NAME", f"empty all hosts of this {name}") for name in SEVERAL),
         flag("--commands", "print only a shell script with the openstack commands that carry out the moves"),
         flag("--evacuate", "the hosts are down: evacuate their instances"),
         flag(
@@ -68,20 +65,13 @@ class DrainCommand(RunnablePlan):
         )  # fmt: skip
         group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> "DrainPlan":
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> "DrainPlan":
         if args.commands and args.run:
             raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
         if args.reset_states and not args.evacuate:
             raise WrongArgument("--reset-states needs --evacuate")
         evacuating = partial(way_off_a_dead_host, reset_states=args.reset_states)
         return drain(cloud, rows_of_hosts(cloud, args), evacuating if args.evacuate else way_of)
-
-    def file_name_parts(self, args: argparse.Namespace) -> Sequence[str]:
-        named = ((name, each) for name in ("aggregate", "zone", "cell") for each in getattr(args, name))
-        return [*args.host, *(f"{name}={each}" for name, each in named)]
-
-    def evacuates(self, args: argparse.Namespace) -> bool:
-        return bool(args.evacuate)
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
         """Print the plan, or only its commands."""

@@ -3,7 +3,6 @@
 - run_command: the arguments, and a run from its begin to its end
 - runner: which move is next, and what is done when something differs; one_move: a move, from look to look
 - journal: moves with their states in a file, written before each action
-- plans: the plans of a run, made from the cloud as it is then
 - nova_api: nova's API by openstacksdk, and what Placement has of instances and hosts
 - report: what was done and what is left, as a document, lines and tables; undo
 """

@@ -113,10 +113,10 @@ class Stay(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Enabled(msgspec.Struct, forbid_unknown_fields=True):
-    """What was done with a host that the run disabled: ``enabled`` or ``kept``, and why."""
+    """Whether a host that the run disabled is enabled again, and why."""
 
     host: str
-    result: str
+    enabled: bool
     why: str | None = None
 
 
@@ -161,7 +161,7 @@ class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Begin a run, which continues the last one if that is not over."""
         moments = [each for move in self.moves for each in (move.requested_at, move.ended_at)]
         last = max((seconds_of(each) for each in (self.begun_at, *moments) if each), default=now)
-        if self.state == Ending.DONE or now > last + LIFETIME:
+        if self.state in {Ending.DONE, Ending.UNDONE} or now > last + LIFETIME:
             self.moves, self.begun_at = self.open, ""
         for move in self.moves:
             move.tries = 0  # what nova refused to an earlier command may be possible by now

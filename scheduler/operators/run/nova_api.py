@@ -37,6 +37,10 @@ CHECKS = frozenset(
 )
 
 
+#: Why a step failed without a traceback.
+NO_REASON = "nova records no reason"
+
+
 class NotInstalled(BerthError):
     """The library of the API is not installed."""
 
@@ -55,35 +59,6 @@ class NotAllowed(ApiError):
 
 class Unanswered(ApiError):
     """There is no usable answer: the request may have been carried out, or may yet be."""
-
-
-@dataclass(frozen=True)
-class NovaService:
-    """The nova-compute of a host."""
-
-    id: str
-    host: str
-    enabled: bool
-    up: bool
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class NovaServer:
-    """An instance as the API shows it.
-
-    Attributes:
-        task: The task state; "" for none.
-        fault: What nova last noted as its error.
-    """
-
-    uuid: str
-    host: str
-    vm_state: str
-    task: str = ""
-    name: str = ""
-    project: str = ""
-    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,32 +87,27 @@ class NovaApi:
         self._compute = connection.compute
         self._compute.default_microversion = MICROVERSION
 
-    def service(self, host: str) -> NovaService | None:
-        """Return the service of a host; None if there is none."""
+    def service(self, host: str) -> Any:
+        """Return the nova-compute of a host as openstacksdk has it; None if there is none."""
         with _translated():
-            found = list(self._compute.services(host=host, binary="nova-compute"))
-        for one in found:
-            if one.host == host:
-                return NovaService(
-                    one.id, host, one.status == "enabled", one.state == "up", one.disabled_reason or ""
-                )
-        return None
+            found = self._compute.services(host=host, binary="nova-compute")
+            return next((one for one in found if one.host == host), None)
 
-    def disable(self, service: NovaService, reason: str) -> None:
+    def disable(self, service: Any, reason: str) -> None:
         with _translated():
             self._compute.update_service(service.id, status="disabled", disabled_reason=reason)
 
-    def enable(self, service: NovaService) -> None:
+    def enable(self, service: Any) -> None:
         with _translated():
             self._compute.update_service(service.id, status="enabled")
 
-    def server(self, uuid: str) -> NovaServer | None:
-        """Return an instance; None if it has been deleted."""
+    def server(self, uuid: str) -> Any:
+        """Return an instance as openstacksdk has it; None if it has been deleted."""
         from openstack.exceptions import NotFoundException
 
         with _translated():
             try:
-                return _server(self._compute.get_server(uuid))
+                return self._compute.get_server(uuid)
             except NotFoundException:
                 return None
 
@@ -167,11 +137,12 @@ class NovaApi:
             latest = max(found, key=lambda one: one.start_time)
             events = self._compute.get_server_action(latest.request_id, uuid).events or []
         failed = [one for one in events if one.result == "Error"]
-        error = _last_line(failed[0].traceback) if failed else latest.message or ""
+        lines = (failed[0].traceback or "").split("\n") if failed else [latest.message or ""]
+        lines = [line.strip() for line in lines if line.strip()] or [NO_REASON if failed else ""]
         names = {one.event for one in failed}
         moved = any(name.startswith("compute_") for name in names - CHECKS)
         goes_on = any(one.result is None for one in events)
-        return Action(latest.action, seconds_of(latest.start_time), error, moved, goes_on)
+        return Action(latest.action, seconds_of(latest.start_time), lines[-1], moved, goes_on)
 
 
 def connect(cloud: str | None) -> NovaApi:
@@ -221,23 +192,6 @@ def _translated() -> Iterator[None]:
         raise Refused(text) from error
     except (of_sdk.SDKException, of_session.ClientException) as error:
         raise Unanswered(brief(error)) from error
-
-
-def _server(one: Any) -> NovaServer:
-    return NovaServer(
-        uuid=one.id,
-        host=one.compute_host or "",
-        vm_state=one.vm_state or "",
-        task=one.task_state or "",
-        name=one.name or "",
-        project=one.project_id or "",
-        fault=(one.fault or {}).get("message", ""),
-    )
-
-
-def _last_line(traceback: str | None) -> str:
-    lines = [line.strip() for line in (traceback or "").splitlines() if line.strip()]
-    return lines[-1] if lines else "nova records no reason"
 
 
 class PlacementView:

@@ -10,22 +10,29 @@ from typing import Any, TypeVar
 from scheduler.errors import BerthError
 from scheduler.operators.plan.movable import COLD, EVACUATE
 from scheduler.operators.run.journal import MoveState, RunJournal, RunMove, moment
-from scheduler.operators.run.nova_api import (
-    Action,
-    NotAllowed,
-    NovaApi,
-    NovaServer,
-    PlacementView,
-    Refused,
-    Unanswered,
-)
-from scheduler.operators.run.plans import RunStep
+from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, PlacementView, Refused, Unanswered
 from scheduler.placement.errors import PlacementAuthFailure, PlacementError
 
 Result = TypeVar("Result")
 
 #: Seconds by which nova's clock may differ from ours.
 SKEW = 120.0
+
+
+@dataclass
+class RunStep:
+    """A move of a plan.
+
+    Attributes:
+        vm_state: The state of the instance for which the way was chosen.
+        reset_state: Whether its state is reset to ``error`` first, so that nova evacuates it.
+        after: Instances that have to be moved before, if they are moved.
+    """
+
+    move: RunMove
+    vm_state: str
+    reset_state: bool = False
+    after: Sequence[str] = ()
 
 
 class Surprise(BerthError):
@@ -143,12 +150,12 @@ class OneMove:
         if server is None:
             self._end(move, MoveState.GONE, "it was deleted")
             return ""
-        move.name, move.project = server.name or None, server.project or None
-        if server.host != move.source:
-            self._end(move, MoveState.GONE, f"it is on host {server.host or 'none'} by now")
+        move.name, move.project = server.name, server.project_id
+        if server.compute_host != move.source:
+            self._end(move, MoveState.GONE, f"it is on host {server.compute_host or 'none'} by now")
             return ""
-        if server.task and move.way != EVACUATE:
-            return f"{move.label} has the task state {server.task}"
+        if server.task_state and move.way != EVACUATE:
+            return f"{move.label} has the task state {server.task_state}"
         if server.vm_state != step.vm_state:
             return f"{move.label} is {server.vm_state}, not {step.vm_state}"
         self._request(move, reset_state=step.reset_state)
@@ -188,26 +195,30 @@ class OneMove:
         server = self._reader.read(self._nova.server, move.instance)
         if server is None:
             self._end(move, MoveState.GONE, "it was deleted")
-        elif server.task:
+        elif server.task_state:
             return
-        elif server.host == move.to:
+        elif server.compute_host == move.to:
             self._arrived(move, server)
-        elif server.host != move.source:
+        elif server.compute_host != move.source:
             planned = f"neither {move.source} nor {move.to}"
-            self._end(move, MoveState.FAILED, f"it is on host {server.host or 'none'}, {planned}")
+            self._end(move, MoveState.FAILED, f"it is on host {server.compute_host or 'none'}, {planned}")
         else:
             self._still_there(move, server)
 
     # -- on the new host -------------------------------------------------------------------------------------
 
-    def _arrived(self, move: RunMove, server: NovaServer) -> None:
+    def _arrived(self, move: RunMove, server: Any) -> None:
         if server.vm_state == "error":
-            why = server.fault or "no reason is known"
+            why = _fault(server) or "no reason is known"
             self._end(move, MoveState.FAILED, f"it is in error on {move.to}: {why}")
         elif server.vm_state == "resized":
             self._confirm(move)
         elif differs := self._differs_in_placement(move):
-            self._doubt(move, differs)
+            now, seen = self._timing.clock(), self._seen[move.instance]
+            if seen.doubted_at is None:
+                seen.doubted_at = now
+            if now >= seen.doubted_at + self._limits.agree:
+                self._end(move, MoveState.FAILED, differs)
         else:
             self._end(move, MoveState.MOVED, "")
 
@@ -247,16 +258,9 @@ class OneMove:
             return f"Placement still has it on {move.source}"
         return ""
 
-    def _doubt(self, move: RunMove, differs: str) -> None:
-        now, seen = self._timing.clock(), self._seen[move.instance]
-        if seen.doubted_at is None:
-            seen.doubted_at = now
-        if now >= seen.doubted_at + self._limits.agree:
-            self._end(move, MoveState.FAILED, differs)
-
     # -- on the old host -------------------------------------------------------------------------------------
 
-    def _still_there(self, move: RunMove, server: NovaServer) -> None:
+    def _still_there(self, move: RunMove, server: Any) -> None:
         """Find out why an instance without a task is where it was."""
         seen = self._seen[move.instance]
         if not seen.answered and self._timing.wall_clock() < move.requested + self._limits.grace:
@@ -268,17 +272,19 @@ class OneMove:
             return
         if action is not None and action.goes_on:
             return  # nova-compute sets the host of an evacuated instance after it has ended the task
-        error = action.error if action else ""
-        if not error and not server.fault and not seen.stayed:
+        why = (action.error if action else "") or _fault(server)
+        if not why and not seen.stayed:
             seen.stayed = True  # nova notes the reason after it has ended the task
             return
-        self._not_moved(move, server, action, error or server.fault or "nova gives no reason")
-
-    def _not_moved(self, move: RunMove, server: NovaServer, action: Action | None, why: str) -> None:
         lost = server.vm_state == "error" and move.way != EVACUATE
         broken = lost or (action is not None and action.moved)
-        self._end(move, MoveState.FAILED if broken else MoveState.REFUSED, why)
+        self._end(move, MoveState.FAILED if broken else MoveState.REFUSED, why or "nova gives no reason")
 
     def _end(self, move: RunMove, state: MoveState, why: str) -> None:
         move.end(state, why, self._timing.wall_clock())
         self._journal.save_move(move)
+
+
+def _fault(server: Any) -> str:
+    """Return what nova last noted as the error of an instance."""
+    return (server.fault or {}).get("message", "")

@@ -16,9 +16,6 @@ _ENDS = {
     Ending.INTERRUPTED: "interrupted",
 }
 
-#: What was done with a host that a run disabled.
-ENABLED, KEPT = "enabled", "kept"
-
 #: Consumers that are named of a host.
 SHOWN = 5
 
@@ -29,7 +26,7 @@ def shown(state: RunState, status: int) -> Shown:
     moved = [one for one in state.moves if one.state == MoveState.MOVED]
     if state.services:
         stay = "instance was moved and stays where it is", "instances were moved and stay where they are"
-        sayings = [Saying(_line(one)) for one in state.services]
+        sayings = [Saying(line) for line in (*map(_line, state.services), *_open(state))]
         head = Head("Run undone", count_text(len(moved), *stay), look, sayings=sayings)
         return Shown(state, head, [_moves(moved)], status=status)
     where = ", ".join(state.hosts) or state.run
@@ -41,14 +38,18 @@ def shown(state: RunState, status: int) -> Shown:
 
 
 def _line(one: Enabled) -> str:
-    return f"{one.host}: {one.result}" + (f", {one.why}" if one.why else "")
+    return f"{one.host}: {'enabled' if one.enabled else 'kept'}" + (f", {one.why}" if one.why else "")
+
+
+def _open(state: RunState) -> Iterator[str]:
+    if under_way := len(state.open):
+        yield f"{count_text(under_way, 'move')} that nova may still be working on"
 
 
 def _sayings(state: RunState) -> Iterator[str]:
     if state.why:
         yield f"because: {state.why}"
-    if under_way := len(state.open):
-        yield f"{count_text(under_way, 'move')} that nova may still be working on"
+    yield from _open(state)
     if state.left:
         yield f"{count_text(len(state.left), 'move')} not begun"
     for host, consumers in state.held_in_placement.items():
@@ -75,26 +76,33 @@ def _moves(moves: Sequence[RunMove]) -> Table:
 def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
     """Enable the hosts that a run disabled, and return what it had moved. Nothing is moved.
 
-    A host that was not disabled by the run, or was disabled again for another reason, is left as it is.
+    A host that was not disabled by the run, or was disabled again for another reason, is left as it is. The
+    state is kept if there is such a host, or a move that is still open.
 
     Raises:
         Surprise: Nova cannot be read.
         ApiError: Nova does not enable a host.
+        JournalUnusable: The state cannot be written.
     """
     state = journal.state
-    state.state, state.services = Ending.UNDONE, [_enabled(each, nova, reader, state) for each in state.hosts]
-    if all(one.result == ENABLED or one.why == "it is enabled" for one in state.services):
+    services = [_enabled(each, nova, reader, state) for each in state.hosts]
+    state.state = Ending.UNDONE
+    if state.open:
+        journal.save()
+    elif all(one.enabled for one in services):
         journal.remove()
+    state.services = services
     return state
 
 
 def _enabled(host: str, nova: NovaApi, reader: Reader, state: RunState) -> Enabled:
     service = reader.read(nova.service, host)
     if service is None:
-        return Enabled(host, KEPT, "nova has no nova-compute on it")
-    if service.enabled:
-        return Enabled(host, KEPT, "it is enabled")
-    if state.disabled.get(host) != service.reason:
-        return Enabled(host, KEPT, f"it is disabled for another reason: {service.reason or 'none'}")
+        return Enabled(host, False, "nova has no nova-compute on it")
+    if service.status == "enabled":
+        return Enabled(host, True, "it was enabled already")
+    if state.disabled.get(host) != service.disabled_reason:
+        reason = service.disabled_reason or "none"
+        return Enabled(host, False, f"it is disabled for another reason: {reason}")
     nova.enable(service)
-    return Enabled(host, ENABLED, None if service.up else "but it is down")
+    return Enabled(host, True, None if service.state == "up" else "but it is down")

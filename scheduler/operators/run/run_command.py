@@ -1,7 +1,7 @@
 """``--run``: the arguments, and a run from its begin to its end."""
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 import contextlib
 import getpass
 import hashlib
@@ -14,14 +14,13 @@ from typing import Any
 
 from scheduler import conf as options
 from scheduler.operators.app import positive_integer, positive_number
-from scheduler.operators.plan.command import NO_PLACE, PlanCommand, WrongArgument, quiet
+from scheduler.operators.plan.command import NO_PLACE, SEVERAL, PlanCommand, WrongArgument, quiet
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api, report
 from scheduler.operators.run.journal import Ending, RunJournal, this_process
 from scheduler.operators.run.nova_api import PlacementView
 from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
-from scheduler.operators.run.plans import Round, plan_of
-from scheduler.operators.run.runner import Runner, Terminal
+from scheduler.operators.run.runner import Round, Runner, Terminal, plan_of
 from scheduler.operators.shown.shown import Shown
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -64,31 +63,27 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-class Halt:
-    """Signals of the operator: the first one lets open moves end, the second one leaves them to nova."""
+@contextlib.contextmanager
+def halting() -> Iterator[Callable[[], bool]]:
+    """Return what says whether the operator wants the run to end: after SIGINT or SIGTERM.
 
-    def __init__(self) -> None:
-        self._wanted = False
+    The first signal lets open moves end, the second one leaves them to nova.
+    """
+    received: list[int] = []
 
-    def __call__(self) -> bool:
-        return self._wanted
-
-    def _handle(self, _number: int, _frame: object) -> None:
-        if self._wanted:
+    def handle(number: int, _frame: object) -> None:
+        received.append(number)
+        if len(received) > 1:
             raise KeyboardInterrupt
-        self._wanted = True
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._handle) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    in_main = threading.current_thread() is threading.main_thread()
+    signals = (signal.SIGINT, signal.SIGTERM) if in_main else ()
+    before = {number: signal.signal(number, handle) for number in signals}
+    try:
+        yield lambda: bool(received)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class RunnablePlan(PlanCommand):
@@ -117,23 +112,9 @@ class RunnablePlan(PlanCommand):
             "--run", action="store_true", help="carry the plan out; without it nothing is changed"
         )
 
-    # -- what the plans differ in ----------------------------------------------------------------------------
-
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace) -> MovesPlan:
-        raise NotImplementedError
-
-    def file_name_parts(self, args: argparse.Namespace) -> Sequence[str]:
-        """Return what distinguishes this run from others of its kind, for the name of its file."""
-        return ()
-
-    def left(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int) -> MovesPlan:
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> MovesPlan:
         """Return the plan of what is left after so many moves."""
-        return self.plan(cloud, args)
-
-    def evacuates(self, args: argparse.Namespace) -> bool:
-        return False
-
-    # -- running ---------------------------------------------------------------------------------------------
+        raise NotImplementedError
 
     def show(self, args: argparse.Namespace) -> Shown:
         if getattr(args, "undo", False):
@@ -151,38 +132,32 @@ class RunnablePlan(PlanCommand):
                 raise WrongArgument(f"--{name} needs --run")
 
     def _carry_out(self, args: argparse.Namespace) -> Shown:
-        terminal, halt = Terminal(self.app.stderr), Halt()
+        terminal = Terminal(self.app.stderr)
 
         def plan(moved: int) -> Round:
             with snapshot.read(self.conf, terminal.bar) as read:
                 cloud = PlannedCloud(read)
-                return plan_of(cloud, self.left(cloud, args, moved))
+                return plan_of(cloud, self.plan(cloud, args, moved))
 
         nova = nova_api.connect(args.os_cloud)
         with (
             quiet(self.app.options.verbose_level < 2),
             RunJournal(self._state_file(args)) as journal,
+            contextlib.closing(terminal),
+            halting() as is_halted,
         ):
-            try:
-                runner = Runner(
-                    nova,
-                    PlacementView(self.conf),
-                    plan,
-                    journal,
-                    limits=_limits(args),
-                    display=terminal,
-                    is_halted=halt,
-                    timing=self.timing,
-                )
-                with halt.installed():
-                    found = runner.run(
-                        _reason(args),
-                        kind=self.kind,
-                        evacuate=self.evacuates(args),
-                        repeats=self.repeats,
-                    )
-            finally:
-                terminal.bar.clear()
+            runner = Runner(
+                nova,
+                PlacementView(self.conf),
+                plan,
+                journal,
+                limits=_limits(args),
+                display=terminal,
+                is_halted=is_halted,
+                timing=self.timing,
+            )
+            evacuate = getattr(args, "evacuate", False)
+            found = runner.run(_reason(args), kind=self.kind, evacuate=evacuate, repeats=self.repeats)
         return report.shown(found, STATUSES[found.state])
 
     def _undo(self, args: argparse.Namespace) -> Shown:
@@ -194,14 +169,14 @@ class RunnablePlan(PlanCommand):
             if not journal.state.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
             found = report.undo(nova, Reader(RunLimits(), self.timing), journal)
-        enabled = all(one.result == report.ENABLED for one in found.services or ())
-        return report.shown(found, 0 if enabled else NO_PLACE)
+        return report.shown(found, 0 if all(one.enabled for one in found.services or ()) else NO_PLACE)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
         if args.state:
             return Path(args.state)
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-        words = "_".join((self.kind, *sorted(self.file_name_parts(args))))
+        named = [f"{kind}={name}" for kind in SEVERAL for name in getattr(args, kind, ())]
+        words = "_".join((self.kind, *sorted([*getattr(args, "host", ()), *named])))
         name = re.sub(r"[^\w.+-]", "-", words)
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
@@ -209,14 +184,14 @@ class RunnablePlan(PlanCommand):
 
 
 def _limits(args: argparse.Namespace) -> RunLimits:
-    default = RunLimits()
-    parallel = args.parallel or default.parallel
-    return RunLimits(
-        parallel=parallel,
-        per_host=args.parallel_per_host or parallel,
-        move=args.move_timeout or default.move,
-        total=args.run_timeout or default.total,
-    )
+    per_host = args.parallel_per_host or args.parallel
+    given = {
+        "parallel": args.parallel,
+        "per_host": per_host,
+        "move": args.move_timeout,
+        "total": args.run_timeout,
+    }
+    return RunLimits(**{name: value for name, value in given.items() if value is not None})
 
 
 def _reason(args: argparse.Namespace) -> str:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scheduler.errors import BerthError
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.plan.command import ProgressLine
+from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run.journal import (
     Ending,
     JournalUnusable,
@@ -16,15 +18,65 @@ from scheduler.operators.run.journal import (
     RunState,
     Stay,
 )
-from scheduler.operators.run.nova_api import ApiError, NovaApi, NovaService, PlacementView
-from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, Surprise
-from scheduler.operators.run.plans import MakeRound, Round, RunStep
+from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
+from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, RunStep, Surprise
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 #: Requests for a move that nova refuses before the instance is left where it is.
 MOST_TRIES = 2
 
 #: Plans of one run.
 MOST_PLANS = 50
+
+
+#: Makes a plan for what is left after so many moves, from the cloud as it is then; raises BerthError.
+MakeRound = Callable[[int], "Round"]
+
+
+@dataclass
+class Round:
+    """The moves that are left, in an order that works.
+
+    Attributes:
+        hosts: Hosts that are to get no instances.
+        busy: Those of the instances that stay for which that may change soon: nova is still working on them.
+        nodes: The providers of each host.
+    """
+
+    hosts: Sequence[str]
+    steps: list[RunStep]
+    stays: list[Stay]
+    busy: list[str]
+    nodes: dict[str, list[str]]
+
+
+def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
+    """Return the moves of a plan, with what they need of each other."""
+    table = cloud.snapshot.table
+    nodes = {host: [table.rows[row].uuid for row in rows] for host, rows in table.rows_named.items()}
+    steps: list[RunStep] = []
+    for planned in found.moves:
+        move = RunMove(instance=planned.instance, source=planned.source, to=planned.to, way=planned.way)
+        before = _before(cloud, [step.move for step in steps], move)
+        steps.append(RunStep(move, planned.state, planned.reset_state, before))
+    left = found.stays()
+    stays = [Stay(one.instance, one.source, one.state, one.why.text) for one in left]
+    busy = [one.instance for one in left if one.task_state or one.state == "building"]
+    return Round(found.to_empty(), steps, stays, busy, nodes)
+
+
+def _before(cloud: PlannedCloud, earlier: Sequence[RunMove], move: RunMove) -> list[str]:
+    """Return the instances to move before: off its target, of the same group, or named by its hints."""
+    instances = cloud.snapshot.instances
+    stored = cloud.snapshot.stored_request(instances.index_of[move.instance])
+    if stored and stored.names_instances:
+        return [each.instance for each in earlier]
+    group = instances.group_of.get(move.instance)
+    return [
+        each.instance
+        for each in earlier
+        if each.source == move.to or (group and instances.group_of.get(each.instance) == group)
+    ]
 
 
 class NotBegun(BerthError):
@@ -49,6 +101,9 @@ class Terminal:
 
     def progress(self, done: int, total: int) -> None:
         self.bar("instances moved", done, total)
+
+    def close(self) -> None:
+        self.bar.clear()
 
 
 class Runner:
@@ -132,27 +187,29 @@ class Runner:
 
     # -- before the first move -------------------------------------------------------------------------------
 
-    def _service(self, host: str, *, evacuate: bool) -> NovaService:
+    def _service(self, host: str, *, evacuate: bool) -> Any:
         try:
             service = self._reader.read(self._nova.service, host)
         except Surprise as error:
             raise NotBegun(str(error)) from error
         if service is None:
             raise NotBegun(f"Nova has no nova-compute on host {host}")
-        if evacuate and service.up:
+        is_up = service.state == "up"
+        if evacuate and is_up:
             raise NotBegun(
                 f"Host {host} is up, and nova evacuates only hosts that are down. Make sure that it runs no "
                 f"guests any more, then: openstack compute service set --down {host} nova-compute"
             )
-        if not evacuate and not service.up:
+        if not evacuate and not is_up:
             raise NotBegun(f"Host {host} is down: nothing can be moved off it. To evacuate it: --evacuate")
         return service
 
-    def _disable(self, services: Sequence[NovaService], reason: str) -> None:
+    def _disable(self, services: Sequence[Any], reason: str) -> None:
         for service in services:
-            if not service.enabled:
-                if service.reason != self._journal.state.disabled.get(service.host):
-                    self._display.line(f"{service.host} is disabled already: {service.reason or 'no reason'}")
+            if service.status != "enabled":
+                known = service.disabled_reason
+                if known != self._journal.state.disabled.get(service.host):
+                    self._display.line(f"{service.host} is disabled already: {known or 'no reason'}")
                 continue
             self._journal.state.disabled[service.host] = reason
             self._journal.save()
@@ -226,7 +283,7 @@ class Runner:
             self._timing.sleep(self._limits.poll)
             for instance in busy:
                 server = self._reader.read(self._nova.server, instance)
-                if server is None or (not server.task and server.vm_state != "building"):
+                if server is None or (not server.task_state and server.vm_state != "building"):
                     return True
         return False
 

@@ -1,11 +1,12 @@
 """A cloud that moves instances in its own time: nova, Placement and a planner for a run, with faults on request."""
 
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
 from scheduler.operators.run.journal import RunMove, Stay
-from scheduler.operators.run.nova_api import Action, NovaServer, NovaService, Refused, Unanswered
-from scheduler.operators.run.one_move import Clocks, RunLimits
-from scheduler.operators.run.plans import Round, RunStep
+from scheduler.operators.run.nova_api import Action, Refused, Unanswered
+from scheduler.operators.run.one_move import Clocks, RunLimits, RunStep
+from scheduler.operators.run.runner import Round
 
 #: Seconds that a move takes, and a confirmation.
 MOVE, CONFIRM = 10.0, 4.0
@@ -15,6 +16,19 @@ WAYS = {"active": "live", "paused": "live", "stopped": "cold"}
 
 class Crash(BaseException):
     """The process is killed."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server with the names of openstacksdk."""
+
+    id: str
+    compute_host: str
+    vm_state: str
+    task_state: str | None
+    name: str
+    project_id: str = "p"
+    fault: dict | None = None
 
 
 @dataclass
@@ -66,7 +80,7 @@ class FakeCloud:
     def put(self, uuid, host="h1", state="active", task=""):
         for name in ("h1", "h2", "h3"):
             self.machines.setdefault(name, Machine())
-        self.servers[uuid] = NovaServer(uuid, host, state, task, name=f"name-{uuid}", project="p")
+        self.servers[uuid] = Server(uuid, host, state, task or None, name=f"name-{uuid}")
         self.allocations[uuid] = {f"node-{host}"}
         return self
 
@@ -114,7 +128,10 @@ class FakeCloud:
     def service(self, host):
         self._available()
         one = self.machines.get(host)
-        return one and NovaService(f"id-{host}", host, one.enabled, one.up, one.reason)
+        return one and SimpleNamespace(
+            id=f"id-{host}", host=host, disabled_reason=one.reason or None,
+            status="enabled" if one.enabled else "disabled", state="up" if one.up else "down",
+        )  # fmt: skip
 
     def disable(self, service, reason):
         machine = self.machines[service.host]
@@ -144,7 +161,7 @@ class FakeCloud:
         assert self.servers[uuid].vm_state == "resized"
 
         def done():
-            self._set(uuid, vm_state="stopped", task="")
+            self._set(uuid, vm_state="stopped", task_state=None)
             self.allocations.pop(f"migration-{uuid}", None)
 
         def begin():
@@ -162,16 +179,20 @@ class FakeCloud:
 
     def begin(self, uuid, way, target):
         server = self.servers[uuid]
-        if server.task and way != "evacuate":
-            raise Refused(f"409 task state {server.task}")
+        if server.task_state and way != "evacuate":
+            raise Refused(f"409 task state {server.task_state}")
         name = {"live": "live-migration", "cold": "migrate", "evacuate": "evacuate"}[way]
         self.actions[uuid] = Action(name, self.now)
-        coming = [one for one in self.servers.values() if one.host == target or one.task == f"to {target}"]
+        coming = [
+            one
+            for one in self.servers.values()
+            if one.compute_host == target or one.task_state == f"to {target}"
+        ]
         full = len(coming) >= self.machines[target].room
         ends = "no host" if full else self.ends.get(uuid, "")
-        self._set(uuid, task=f"to {target}")
+        self._set(uuid, task_state=f"to {target}")
         self.most_at_once = max(
-            self.most_at_once, sum(one.task.startswith("to ") for one in self.servers.values())
+            self.most_at_once, sum((one.task_state or "").startswith("to ") for one in self.servers.values())
         )
         if ends == "hangs":
             return
@@ -188,7 +209,11 @@ class FakeCloud:
 
     def _stay(self, uuid, way, why, moved):
         self.actions[uuid] = replace(self.actions[uuid], error=why, moved=moved)
-        self._set(uuid, task="", **({"vm_state": "error", "fault": why} if way == "evacuate" else {}))
+        self._set(
+            uuid,
+            task_state=None,
+            **({"vm_state": "error", "fault": {"message": why}} if way == "evacuate" else {}),
+        )
 
     def _end(self, uuid, way, target, ends, source):
         if ends == "compute error":
@@ -196,18 +221,24 @@ class FakeCloud:
             self._stay(uuid, way, "LibvirtError: the guest did not come", moved=True)
             return
         if ends == "lost":
-            self._set(uuid, host="h9", task="")
+            self._set(uuid, compute_host="h9", task_state=None)
             return
         if ends == "error":
-            self._set(uuid, host=target, task="", vm_state="error", fault="disk is gone")
+            self._set(
+                uuid,
+                compute_host=target,
+                task_state=None,
+                vm_state="error",
+                fault={"message": "disk is gone"},
+            )
             return
         state = {"cold": "resized", "evacuate": "active"}.get(way, self.servers[uuid].vm_state)
         self.actions[uuid] = replace(self.actions[uuid], goes_on=ends == "late host")
         if ends == "late host":
-            self._set(uuid, task="", vm_state=state)
+            self._set(uuid, task_state=None, vm_state=state)
             self.later(60.0, lambda: self._end(uuid, way, target, "", source))
             return
-        self._set(uuid, host=target, task="", vm_state=state)
+        self._set(uuid, compute_host=target, task_state=None, vm_state=state)
         if ends == "allocations stay":
             self.allocations[uuid] = self.allocations[uuid] | source
         if way == "live":
@@ -227,29 +258,29 @@ class FakeCloud:
         self.plans += 1
         steps, stays, busy = [], [], []
         free = {
-            name: one.room - sum(each.host == name for each in self.servers.values())
+            name: one.room - sum(each.compute_host == name for each in self.servers.values())
             for name, one in self.machines.items()
             if one.up and name not in self.drained
         }
-        for server in sorted(self.servers.values(), key=lambda one: one.uuid):
-            if server.host not in self.drained:
+        for server in sorted(self.servers.values(), key=lambda one: one.id):
+            if server.compute_host not in self.drained:
                 continue
             way = "evacuate" if self.evacuates else WAYS.get(server.vm_state, "")
             reset = self.evacuates and server.vm_state == "paused"
             target = max(free, key=lambda name: (free[name], name))
             if (
                 not way
-                or (server.task and not self.evacuates)
+                or (server.task_state and not self.evacuates)
                 or (reset and not self.resets)
                 or free[target] < 1
             ):
                 why = "no room" if way else f"nova moves no instance that is {server.vm_state}"
-                stays.append(Stay(server.uuid, server.host, server.vm_state, why))
-                if server.task or server.vm_state == "building":
-                    busy.append(server.uuid)
+                stays.append(Stay(server.id, server.compute_host, server.vm_state, why))
+                if server.task_state or server.vm_state == "building":
+                    busy.append(server.id)
                 continue
             free[target] -= 1
-            move = RunMove(instance=server.uuid, source=server.host, to=target, way=way)
+            move = RunMove(instance=server.id, source=server.compute_host, to=target, way=way)
             steps.append(RunStep(move, server.vm_state, reset))
         machines = {name: [f"node-{name}"] for name in self.machines}
         return Round(list(self.drained), steps, stays, busy, machines)

@@ -43,7 +43,7 @@ class Both:
         made = MadeCloud(*self.hosts())
         for uuid, one in self.nova.servers.items():
             name, of = self.flavors[uuid]
-            made.put(name, one.host, of, state=one.vm_state, task=one.task)
+            made.put(name, one.compute_host, of, state=one.vm_state, task=one.task_state or "")
         found = made.snapshot()
         found.read_at = self.at
         return found
@@ -79,7 +79,7 @@ def run(cloud, tmp_path):
 
 
 def on(cloud, host):
-    return sorted(uuid for uuid, one in cloud.nova.servers.items() if one.host == host)
+    return sorted(uuid for uuid, one in cloud.nova.servers.items() if one.compute_host == host)
 
 
 def test_nothing_is_changed_without_run(run, cloud):
@@ -153,6 +153,21 @@ def test_undo_leaves_a_host_that_was_disabled_for_another_reason(run, cloud):
     status, output, _ = run("drain", "h0", "--undo")
     assert (status, cloud.nova.machines["h0"].enabled) == (NO_PLACE, False)
     assert "h0: kept, it is disabled for another reason: broken fan" in output
+
+
+def test_undo_leaves_open_moves_to_the_next_run(run, cloud):
+    cloud.nova.ends[uuid_of("i1")] = "hangs"
+    run("drain", "h0", "--run", "--move-timeout", "60")
+    for words in ("h0: enabled", "h0: enabled, it was enabled already"):
+        status, output, _ = run("drain", "h0", "--undo")
+        assert (status, cloud.nova.machines["h0"].enabled) == (0, True)
+        assert words in output
+        assert "1 move that nova may still be working on" in output
+    cloud.nova.ends.clear()
+    cloud.nova.later(5, lambda: cloud.put("i1", "h0", state="stopped"))
+    status, output, errors = run("drain", "h0", "--run")
+    assert "0 moved, 1 open move" in errors
+    assert (status, on(cloud, "h0")) == (0, [])
 
 
 def test_undo_without_a_run_is_a_clear_error(run, cloud):

@@ -32,7 +32,7 @@ def start(cloud, file, halted=lambda: False, lines=None, **limits):
 
 
 def hosts_of(cloud):
-    return {uuid: one.host for uuid, one in cloud.servers.items()}
+    return {uuid: one.compute_host for uuid, one in cloud.servers.items()}
 
 
 def states_of(outcome):
