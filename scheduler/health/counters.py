@@ -1,6 +1,7 @@
 """What the process counts, and what metrics show of its state, in a registry of prometheus-client."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
@@ -59,17 +60,16 @@ def _series(known: dict[tuple[str, ...], M], *key: str) -> M:
     return series
 
 
+@dataclass(frozen=True)
 class StateCollector(Collector):
-    """The gauges of the catalogue, as prometheus-client wants them."""
+    """The gauges of the catalogue, as prometheus-client wants them.
 
-    def __init__(self, read: Callable[[], tuple[bool, ServiceState]], version: str) -> None:
-        """Collect from a service.
+    Attributes:
+        read: Returns whether the service takes requests, and its state.
+    """
 
-        Args:
-            read: Returns whether it takes requests, and its state.
-        """
-        self._read = read
-        self._version = version
+    read: Callable[[], tuple[bool, ServiceState]]
+    version: str
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield each gauge of the catalogue with its samples of now."""
@@ -83,8 +83,8 @@ class StateCollector(Collector):
         yield from families.values()
 
     def _samples(self) -> Iterator[Sample]:
-        serving, state = self._read()
-        yield catalogue.BUILD.name, (self._version,), 1.0
+        serving, state = self.read()
+        yield catalogue.BUILD.name, (self.version,), 1.0
         yield catalogue.SERVING.name, (), serving
         for name, value in state.gauges.items():
             yield name, (), value

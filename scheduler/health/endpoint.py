@@ -216,7 +216,7 @@ class MonitoringEndpoint:
         return self._page(path.partition("?")[0], headers).answer(with_body=method == "GET")
 
     def _page(self, path: str, headers: str) -> Page:
-        """Return a page, if the client may have it."""
+        """Return a page, if the client may have it; a page that is old is made again."""
         try:
             found = parse_headers(BytesIO(headers.encode("latin-1")))
             allowed = self._access.allows({name.lower(): value.strip() for name, value in found.items()})
@@ -229,10 +229,6 @@ class MonitoringEndpoint:
             return NOT_AUTHORIZED
         if (task := asyncio.current_task()) in self._open:
             self._open[task] = True
-        return self.page(path)
-
-    def page(self, path: str) -> Page:
-        """Return a page, which is made again if it is old."""
         if path in self._kept or path not in self._pages:
             return self._kept.get(path, NOT_FOUND)
         try:

@@ -43,12 +43,6 @@ MOVING = 5.0
 #: Lines of the log, and the status that systemd shows.
 WAITS, SERVES = "The daemon takes no requests yet", "The daemon takes requests"
 
-_STATUS = {
-    readiness.Health.PASS: "200 OK",
-    readiness.Health.WARN: "200 OK",
-    readiness.Health.FAIL: "503 Service Unavailable",
-}
-
 
 def end_after(seconds: float) -> None:
     """Let the process end after this time with the stacks of its threads, unless called again; 0: never."""
@@ -120,17 +114,17 @@ class Monitor:
     def begin_reload(self) -> None:
         """Notify systemd that the configuration is being read again, unless it still waits for the start."""
         if self._announced:
-            self._notifier.reloading()
+            self._notifier.notify(f"RELOADING=1\nMONOTONIC_USEC={int(self._clock() * 1e6)}")
 
     def end_reload(self, *, accepted: bool) -> None:
         """Count a reload, and notify systemd of its end."""
         self._counters.add(catalogue.RELOADED, 1, "accepted" if accepted else "refused")
         if self._announced:
-            self._notifier.ready()
+            self._notifier.notify("READY=1")
 
     def stopping(self, limit: float) -> None:
         """Notify systemd that the service stops; the process ends in ``limit`` seconds, 0: in any time."""
-        self._notifier.stopping()
+        self._notifier.notify("STOPPING=1")
         with self._lock:
             self._stopping, self._serving = True, False
             self._end_after(limit)
@@ -176,6 +170,7 @@ class Monitor:
 
         An unavailable broker delays this by up to [berth]/database_start_timeout.
         """
+        limit = self._conf.berth.database_start_timeout
         if self._loaded_at is None and state.api_database:
             self._loaded_at = self._clock()
         if self._announced == SERVES:
@@ -183,16 +178,13 @@ class Monitor:
         if self._serving:
             LOG.info(SERVES)
             self._announced = SERVES
-        elif not self._announced and self._loading_ended_before(self._conf.berth.database_start_timeout):
+        elif not self._announced and self._loaded_at is not None and self._clock() >= self._loaded_at + limit:
             LOG.warning(WAITS)
             self._announced = WAITS
         else:
             return
-        self._notifier.ready()
-        self._notifier.status(self._announced)
-
-    def _loading_ended_before(self, seconds: float) -> bool:
-        return self._loaded_at is not None and self._clock() - self._loaded_at >= seconds
+        self._notifier.notify("READY=1")
+        self._notifier.notify(f"STATUS={self._announced}")
 
     def _pages(self) -> dict[str, Callable[[], Page]]:
         def read() -> tuple[bool, ServiceState]:
@@ -211,5 +203,5 @@ class Monitor:
 
 def _health_page(check: Callable[[], tuple[readiness.Health, readiness.Document]]) -> Page:
     health, document = check()
-    body = json.dumps(document, indent=1).encode() + b"\n"
-    return Page(_STATUS[health], readiness.CONTENT_TYPE, body)
+    status = "503 Service Unavailable" if health is readiness.Health.FAIL else "200 OK"
+    return Page(status, readiness.CONTENT_TYPE, json.dumps(document, indent=1).encode() + b"\n")

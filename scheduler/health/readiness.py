@@ -4,6 +4,7 @@ The texts are fixed: what another service has said may contain addresses and nam
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 
@@ -29,26 +30,19 @@ class Health(IntEnum):
         return self.name.lower()
 
 
+@dataclass(frozen=True)
 class Readiness:
-    """Answers whether the daemon lives, and whether it can answer requests."""
+    """Answers whether the daemon lives, and whether it can answer requests.
 
-    def __init__(
-        self,
-        read: Callable[[], tuple[bool, ServiceState]],
-        host: str,
-        version: str,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        """Answer for a service.
+    Attributes:
+        read: Returns whether it takes requests, and its state.
+        host: The name of the service, as nova lists it.
+    """
 
-        Args:
-            read: Returns whether it takes requests, and its state.
-            host: The name of the service, as nova lists it.
-        """
-        self._read = read
-        self._host = host
-        self._version = version
-        self._now = now
+    read: Callable[[], tuple[bool, ServiceState]]
+    host: str
+    version: str
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
 
     def alive(self) -> tuple[Health, Document]:
         """Return that the process lives: one that hangs does not answer, and ends."""
@@ -56,7 +50,7 @@ class Readiness:
 
     def ready(self) -> tuple[Health, Document]:
         """Return whether requests are answered, and what that depends on."""
-        serving, state = self._read()
+        serving, state = self.read()
         found = {
             "daemon:serving": (Health.PASS, "") if serving else (Health.FAIL, "takes no requests"),
             "broker:connection": _connection(state.broker, Health.FAIL),
@@ -76,7 +70,8 @@ class Readiness:
         return max(worst), self._document(max(worst), checks)
 
     def _check(self, health: Health, output: str, age: float | None = None) -> Check:
-        check: Check = {"componentId": "daemon", "status": str(health), "time": _text(self._now())}
+        moment = self.now().isoformat(timespec="seconds")
+        check: Check = {"componentId": "daemon", "status": str(health), "time": moment.replace("+00:00", "Z")}
         if age is not None:
             check |= {"observedValue": round(age, 3), "observedUnit": "s"}
         if output:
@@ -86,9 +81,9 @@ class Readiness:
     def _document(self, health: Health, checks: dict[str, Check]) -> Document:
         document: Document = {
             "status": str(health),
-            "serviceId": self._host,
+            "serviceId": self.host,
             "description": "nova-scheduler (Berth)",
-            "releaseId": self._version,
+            "releaseId": self.version,
         }
         return document | ({"checks": {name: [check] for name, check in checks.items()}} if checks else {})
 
@@ -105,7 +100,3 @@ def _cell(cell: CellState) -> tuple[Health, str]:
         return Health.PASS, ""
     hosts = "are used as last known" if cell.usable else "are not used"
     return Health.WARN, f"its database does not answer; its hosts {hosts}"
-
-
-def _text(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -4,7 +4,6 @@ oslo.service can send ``READY=1`` only.
 """
 
 from collections.abc import Callable, MutableMapping
-import contextlib
 import os
 import socket
 import time
@@ -25,54 +24,37 @@ class Notifier:
     def __init__(
         self,
         environment: MutableMapping[str, str] = os.environ,
-        pid: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Read what systemd wants, and remove it from the environment, which other processes inherit.
 
         Args:
-            pid: The process that systemd watches; by default this one.
             clock: The clock of CLOCK_MONOTONIC, in seconds.
         """
         self._clock = clock
         self._address = environment.pop("NOTIFY_SOCKET", "")
         interval = environment.pop("WATCHDOG_USEC", "")
         watched = environment.pop("WATCHDOG_PID", "")
-        mine = watched in {"", str(os.getpid() if pid is None else pid)}
+        mine = watched in {"", str(os.getpid())}
         self.watchdog_interval = int(interval) / 1e6 if mine and interval.isdigit() else None
         self._fed = float("-inf")
-
-    def ready(self) -> None:
-        """Report that the service is up, or has applied its changed configuration."""
-        self._send("READY=1")
-
-    def status(self, text: str) -> None:
-        """Set the text that ``systemctl status`` shows."""
-        self._send(f"STATUS={text}")
-
-    def reloading(self) -> None:
-        """Report that the configuration is being read again."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={int(self._clock() * 1e6)}")
-
-    def stopping(self) -> None:
-        """Report that the service stops."""
-        self._send("STOPPING=1")
 
     def feed_watchdog(self) -> None:
         """Report that the service works, three times within the interval of the watchdog."""
         if self.watchdog_interval and self._clock() - self._fed >= self.watchdog_interval / 3:
             self._fed = self._clock()
-            self._send("WATCHDOG=1")
+            self.notify("WATCHDOG=1")
 
-    def _send(self, message: str) -> None:
+    def notify(self, state: str) -> None:
+        """Send a state, such as ``READY=1``."""
         if not self._address:
             return
         # an @ stands for the zero byte of an abstract name
         address = f"\0{self._address[1:]}" if self._address.startswith("@") else self._address
-        with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as sender:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.setblocking(False)
             try:
                 sender.connect(address)
-                sender.send(message.encode())
+                sender.send(state.encode())
             except OSError as error:
                 LOG.debug("systemd was not notified: %s", error)

@@ -129,7 +129,8 @@ def test_a_state_that_cannot_be_read_is_logged_and_is_no_hang(world, caplog):
 @pytest.mark.parametrize("result", ["accepted", "refused"])
 def test_a_reload_is_counted_and_told(world, result):
     world.monitor.begin_reload()
-    assert world.told() == ["RELOADING=1"]
+    microseconds = int(world.clock.now * 1e6)
+    assert world.listener.recv(200).decode() == f"RELOADING=1\nMONOTONIC_USEC={microseconds}"
     world.monitor.end_reload(accepted=result == "accepted")
     assert world.told() == ["READY=1"]
     assert world.counters.registry.get_sample_value("berth_reloads_total", {"result": result}) == 1
