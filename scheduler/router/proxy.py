@@ -4,9 +4,9 @@ What decides is left to the schedulers: of a call that was given up, or whose ro
 finds what its instances hold in Placement. So each try but the first says that there was one before.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 import time
 from typing import Any
@@ -40,45 +40,6 @@ ELSEWHERE = frozenset({NO_HOST, "CellTimeout", "AllocationUpdateFailed"})
 
 class Unreachable(Exception):
     """Partitions that may have a host do not answer."""
-
-
-@dataclass
-class _Way:
-    """The way of one request.
-
-    Attributes:
-        left: Partitions to be tried, in order.
-        again: Whether a scheduler may have had the request before.
-        last: The last reply without a host.
-        unsure: The last one of these that leaves open whether there is a host.
-    """
-
-    left: list[Partition]
-    again: bool
-    last: ErrorReply | None = None
-    unsure: ErrorReply | None = None
-
-    def miss(self, partition: Partition) -> None:
-        """Try a partition that was not heard of once more, after the others."""
-        self.again = True
-        self.left.append(self.left.pop(self.left.index(partition)))
-
-    def refuse(self, partition: Partition, failure: ErrorReply) -> None:
-        """Leave out a partition that has no host."""
-        self.left.remove(partition)
-        self.last = failure
-        if failure.name != NO_HOST:
-            self.unsure = failure
-
-    def end(self) -> ErrorReply:
-        """Return the reply to a request that no partition has a host for.
-
-        Raises:
-            Unreachable: One that may have a host does not answer.
-        """
-        if self.left or self.last is None:
-            raise Unreachable(", ".join(each.name for each in self.left))
-        return self.unsure or self.last
 
 
 class Router:
@@ -122,35 +83,40 @@ class Router:
         """
         arguments = message.get("args", {})
         facts = RoutingFacts.of(arguments.get("spec_obj"), arguments.get("instance_uuids"))
-        way = _Way(in_order(facts, self._partitions), again)
+        left, refusals, tries = in_order(facts, self._partitions), list[ErrorReply](), Counter[str]()
         end = self._clock() + patience
-        tries: dict[str, int] = {}
-        while (partition := self._next(way, end)) is not None:
+        while (partition := self._next(left, end, refused=bool(refusals))) is not None:
             LOG.info("Calling partition %s (%s)", partition.name, why(facts, partition))
             limits = Patience(SILENCE, max(0.0, end - self._clock()))
-            hear = partial(self._hear, partition)
+            left.remove(partition)
             try:
-                reply = self._caller.call(partition.topic, message, limits, hear, again=way.again)
+                reply = self._caller.call(
+                    partition.topic, message, limits, partial(self._hear, partition), again=again
+                )
             except NoReply as error:
                 LOG.warning("Partition %s did not answer: %s", partition.name, error)
                 self.presence.miss(partition)
-                way.miss(partition)
-                tries[partition.name] = tries.get(partition.name, 0) + 1
+                again = True
+                left.append(partition)  # after the others
+                tries[partition.name] += 1
                 if tries[partition.name] >= MOST_TRIES:
                     break
                 continue
             if not isinstance(reply, ErrorReply) or reply.name not in ELSEWHERE or reply.kwargs.get("final"):
                 return reply
             LOG.info("Partition %s has no host: %s", partition.name, reply.text)
-            way.refuse(partition, reply)
-        return way.end()
+            refusals.append(reply)
+        if left or not refusals:
+            raise Unreachable(", ".join(each.name for each in left))
+        # one that leaves open whether there is a host outweighs one that has none
+        return next((each for each in reversed(refusals) if each.name != NO_HOST), refusals[-1])
 
-    def _next(self, way: _Way, end: float) -> Partition | None:
+    def _next(self, left: Sequence[Partition], end: float, *, refused: bool) -> Partition | None:
         """Return the partition to try. If none replies, wait for one."""
-        if not way.left or self._clock() >= end:
+        if not left or self._clock() >= end:
             return None
-        wait = self._outage_patience() if way.last is None else WAIT_FOR_SILENT
-        return self.presence.wait_for_one_of(way.left, min(wait, end - self._clock()))
+        wait = WAIT_FOR_SILENT if refused else self._outage_patience()
+        return self.presence.wait_for_one_of(left, min(wait, end - self._clock()))
 
     def _hear(self, partition: Partition) -> None:
         self.presence.hear(partition)

@@ -150,20 +150,13 @@ class Client:
         self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]
     ) -> RabbitMessage | None:
         """Return the reply; None if none came in time, and none can come any more."""
-        end = time.monotonic() + patience.total
-        while True:
-            try:
-                message = replies.received.get(
-                    timeout=max(0.0, min(patience.silence, end - time.monotonic()))
-                )
-            except queue.Empty:
-                return self._give_up(replies, identity)
-            if message is None or message.get("_msg_id") != identity:
-                continue
-            heard()
-            if message.get("ending"):
-                self._spare.put(replies)
-                return message
+        try:
+            end = time.monotonic() + patience.total
+            reply = _receive(replies, identity, patience.silence, end, heard)
+        except queue.Empty:
+            return self._give_up(replies, identity)
+        self._spare.put(replies)
+        return reply
 
     def _give_up(self, replies: _ReplyQueue, identity: str) -> RabbitMessage | None:
         """Delete a reply queue; return the reply if it came all the same.
@@ -172,14 +165,10 @@ class Client:
             BrokerAway: The queue was not deleted in time.
         """
         self._on_connection(partial(self._try, partial(self._delete, replies)))
-        end = time.monotonic() + QUEUE_TIMEOUT
         try:
-            while (message := replies.received.get(timeout=max(0.0, end - time.monotonic()))) is not None:
-                if message.get("_msg_id") == identity and message.get("ending"):
-                    return message
+            return _receive(replies, identity, QUEUE_TIMEOUT, time.monotonic() + QUEUE_TIMEOUT)
         except queue.Empty:
             raise BrokerAway("a reply queue cannot be deleted in time") from None
-        return None
 
     def _take(self) -> _ReplyQueue:
         """Return a reply queue that no call uses.
@@ -217,6 +206,28 @@ class Client:
         connection.channel.cancel_callbacks[str(tag)] = lambda _tag: None
         connection.channel.queue_delete(replies.name)
         replies.received.put(None)
+
+
+def _receive(
+    replies: _ReplyQueue,
+    identity: str,
+    silence: float,
+    end: float,
+    heard: Callable[[], None] = lambda: None,
+) -> RabbitMessage | None:
+    """Return the reply to a call; None if its queue was deleted before.
+
+    Raises:
+        queue.Empty: Nothing came for so many seconds, or no reply until the end.
+    """
+    while True:
+        message = replies.received.get(timeout=max(0.0, min(silence, end - time.monotonic())))
+        if message is None:
+            return None
+        if message.get("_msg_id") == identity:
+            heard()
+            if message.get("ending"):
+                return message
 
 
 def _reply_of(message: RabbitMessage) -> object:
