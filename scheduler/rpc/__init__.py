@@ -9,8 +9,7 @@
        │         │
        └─────────┴── calls.Event: what becomes of the message and of the claims
 
-    open_calls   all calls that are not answered
-    keepalive    heartbeats to their callers, and replies that nobody reads
+    keepalive    all calls that are not answered: heartbeats to their callers, and replies that nobody reads
 
 ==============================================  ==================  =========================
 how a run ends (``calls.Event``)                the message         the claims
@@ -33,7 +32,7 @@ generation, nova whether a caller waits, and memory what is open.
 - server: threads, and the whole life of a call
 - methods: by name what is called, and what callers get for errors; ``errors``
 - scheduler_endpoint, checks: nova's methods and their arguments
-- open_calls: the one store of open calls; ``keepalive``: what they get without a thread
+- keepalive: the one store of open calls, and what they get without a thread
 - bus: sends until the broker has confirmed it. ``transport``: which bus, and what it refuses
 - library: all that is private in oslo.messaging
 - explain: questions about decisions

@@ -1,4 +1,4 @@
-"""Keeps calls alive that are not answered yet, without a thread of the pool.
+"""The calls that are not answered yet: keeps them alive without a thread of the pool.
 
 A round looks at all open calls, four times a second: whose caller is to hear a heartbeat, whose reply waits
 until its queue is read, what is to be acknowledged as the broker would take its consumer for dead. What takes
@@ -10,9 +10,9 @@ is read. If nobody reads it for ``kombu_missing_consumer_retry_timeout``, which 
 they end.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import math
 import threading
 import time
@@ -26,7 +26,6 @@ from scheduler.request.past import Past
 from scheduler.rpc import wire
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.calls import Call, Event, State
-from scheduler.rpc.open_calls import OpenCalls
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -91,33 +90,48 @@ class ReplyQueues:
             return self._unread_since.setdefault(queue, self._clock())
 
 
-class KeepAlive:
-    """Looks at all open calls, again and again. Any thread may use it.
+class OpenCalls:
+    """The calls that are not answered yet. Any thread may use it.
 
     Attributes:
         queues: Which reply queues are read.
+        in_flight: How many threads serve a call.
     """
 
     def __init__(
         self,
-        calls: OpenCalls,
+        threads: int,
         bus: Bus,
         go_on: Callable[[Call, Event | None], None],
         clock: Callable[[], float] = time.monotonic,
         make_loop: MakeLoop = BackgroundLoop,
     ) -> None:
-        """Prepare to look.
+        """Begin without a call.
 
         Args:
+            threads: How many serve calls.
             go_on: Called with a call that has waited for a reader, and with its end; None if its queue is
                 read.
         """
-        self._calls, self._bus, self._go_on, self._clock = calls, bus, go_on, clock
+        self._threads, self._bus, self._go_on, self._clock = threads, bus, go_on, clock
         self.queues = ReplyQueues(bus, clock)
+        self._lock = threading.Lock()
+        self._calls: dict[Call, None] = {}
+        self._moved_at = clock()
+        self.in_flight = 0
         self._attended: set[str] = set()
         self._loop = make_loop("open-calls", self.look)
         self._senders = ThreadPoolExecutor(SENDERS, thread_name_prefix="sender")
         self._warnings = RateLimitedLogger(LOG, clock=clock)
+
+    def __len__(self) -> int:
+        """Return the number of calls that are not answered yet."""
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        """Iterate over the calls that there are now, in the order in which they were received."""
+        with self._lock:
+            return iter(list(self._calls))
 
     def start(self) -> None:
         """Start the threads, before the first call is received.
@@ -139,18 +153,41 @@ class KeepAlive:
         # From processes that had the message before its caller may have heard nothing for as long.
         is_late = call.past is Past.REDELIVERED and interval < math.inf
         call.beat_at, call.beat_interval = self._clock() + (0.0 if is_late else interval), interval
-        if self._calls.add(call):
+        with self._lock:
+            self._calls[call] = None
+            is_first = len(self._calls) == 1
+        if is_first:
             self._loop.wake()
+
+    def remove(self, call: Call) -> None:
+        """Forget a call: it is over."""
+        with self._lock:
+            self._calls.pop(call, None)
+
+    def holds(self, message_id: str) -> bool:
+        """Return whether there is a call of a message that the broker does not have again."""
+        same = (call for call in self if message_id and call.message_id == message_id)
+        return any(call.can_be_requeued and not call.is_lost for call in same)
 
     def wait(self, call: Call) -> None:
         """Let a call wait until its reply queue is read."""
         call.since = self.queues.unread_since(call.frame.reply_queue)
         call.state = State.WAITS_FOR_READER
 
+    def take(self, call: Call) -> bool:
+        """End the wait of a call for a reader of its reply queue; return whether it waited."""
+        with self._lock:
+            waited = call.state is State.WAITS_FOR_READER
+            if waited:
+                call.state = State.WAITS_FOR_THREAD
+        return waited
+
+    # -- a round ---------------------------------------------------------------------------------------------
+
     def look(self) -> float:
         """Do what is due; return the seconds until the next round."""
         now, due = self._clock(), dict[str, list[Call]]()
-        for call in self._calls:
+        for call in self:
             delivery = call.delivery
             if delivery and call.received + LONGEST_UNACKNOWLEDGED < now and not delivery.is_acknowledged:
                 delivery.acknowledge()
@@ -201,7 +238,7 @@ class KeepAlive:
             )
         for call in calls:
             event = Event.RETURNED if call.is_lost else Event.CALLER_GONE if gone else None
-            if (event or read) and self._calls.take(call):
+            if (event or read) and self.take(call):
                 self._go_on(call, event)
 
     def _interval(self, timeout: object) -> float:
@@ -220,3 +257,33 @@ class KeepAlive:
             )
             return math.inf
         return interval
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def serving(self) -> Iterator[None]:
+        """Count a thread while it serves a call."""
+        self._move(1)
+        try:
+            yield
+        finally:
+            self._move(-1)
+
+    def touch(self) -> None:
+        """Note progress within a call: an event of a claim, or a sign of a scheduler that was called."""
+        self._move(0)
+
+    def stalled(self) -> float:
+        """Return the seconds for which no call was begun, ended or got on with; 0 if there is nothing to do.
+
+        There is if no thread is free, or if calls wait although one is: then the threads are dead.
+        """
+        waiting = [call for call in self if call.state is not State.WAITS_FOR_READER]
+        if self.in_flight < self._threads and len(waiting) <= self.in_flight:
+            return 0.0
+        return self._clock() - self._moved_at
+
+    def _move(self, step: int) -> None:
+        with self._lock:
+            self.in_flight += step
+            self._moved_at = self._clock()

@@ -17,9 +17,8 @@ from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
 from scheduler.rpc.calls import Call, Event, Fate, State
 from scheduler.rpc.consumer import Consumer, Queues, Task
 from scheduler.rpc.errors import InternalError
-from scheduler.rpc.keepalive import KeepAlive
+from scheduler.rpc.keepalive import OpenCalls
 from scheduler.rpc.methods import Methods
-from scheduler.rpc.open_calls import OpenCalls
 from scheduler.rpc.transport import TOPIC, refusals_as_config_errors
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -82,8 +81,7 @@ class Server:
         self.outages: Outages | None = None
         self.count: Callable[[str], None] = lambda _what: None
         methods.on_refusal = lambda: self.count("refused")
-        self.open_calls = OpenCalls(self._threads, clock)
-        self._keepalive = KeepAlive(self.open_calls, bus, self._submit, clock, make_loop)
+        self.open_calls = OpenCalls(self._threads, bus, self._submit, clock, make_loop)
         self._consumer: Consumer | None = None
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="request")
         self._stopping = False
@@ -102,7 +100,7 @@ class Server:
             RuntimeError: The system has no thread left.
             ConfigError: The broker refuses the connection or a queue.
         """
-        self._keepalive.start()
+        self.open_calls.start()
         # If the system has no thread for another one later, this one serves.
         self._pool.submit(len, ())
         berth = self._conf.berth
@@ -139,7 +137,7 @@ class Server:
     def wait(self) -> None:
         """Wait until all calls are answered that were begun, and close the connection."""
         self._pool.shutdown()
-        self._keepalive.stop()
+        self.open_calls.stop()
         if self._consumer is not None:
             self._consumer.close()
 
@@ -165,7 +163,7 @@ class Server:
             LOG.info("Call %s was delivered twice; acknowledging the second delivery", call.frame.msg_id)
             call.delivery.acknowledge()
             return
-        self._keepalive.add(call)
+        self.open_calls.add(call)
         self._submit(call, None)
 
     def _submit(self, call: Call, event: Event | None) -> None:
@@ -193,7 +191,7 @@ class Server:
             return Event.RETURNED
         # A call with a past is run all the same: that releases what an earlier run has left.
         long = self._clock() - call.received > LONG_WAIT
-        if not call.past and self._keepalive.queues.is_unread(call.frame.reply_queue, certain=long):
+        if not call.past and self.open_calls.queues.is_unread(call.frame.reply_queue, certain=long):
             return Event.NO_CALLER
         delivery = call.delivery
         if delivery is None or not delivery.runs:
@@ -277,7 +275,7 @@ class Server:
             self._send(call)
         fate, delivery = event.message, call.delivery
         if fate is Fate.WAIT:
-            self._keepalive.wait(call)
+            self.open_calls.wait(call)
             if self._stopping and self.open_calls.take(call):
                 self._end(call, _end_by_stop(call))
             return

@@ -30,7 +30,7 @@ from scheduler.request.past import Past
 from scheduler.rpc import calls
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads, _Publication
 from scheduler.rpc.consumer import Backlog, Consumer, Delivery
-from scheduler.rpc.keepalive import KeepAlive
+from scheduler.rpc.keepalive import OpenCalls
 from scheduler.rpc.server import Server
 from scheduler.workflow.past import Recovery
 from scheduler.workflow.run import RequestRun
@@ -303,7 +303,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "wanted and not wanted are mixed up": ("backlog", _wrap(Recovery, "check_caller", _inverted)),
     "the deadline is ignored": ("many", _wrap(manager.options, "caller_patience", _constant(1e6))),
-    "no heartbeats are sent": ("many", _wrap(KeepAlive, "_beat", _constant(True))),
+    "no heartbeats are sent": ("many", _wrap(OpenCalls, "_beat", _constant(True))),
     # the fence
     "no fence": ("pieces", _wrap(Session, "fence", _constant({}))),
     "a fence that failed counts": ("pieces", _wrap(Session, "fence", _fence_counts)),

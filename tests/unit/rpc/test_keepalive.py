@@ -7,8 +7,7 @@ import pytest
 from scheduler.request.past import Past
 from scheduler.rpc import keepalive
 from scheduler.rpc.calls import Event, State
-from scheduler.rpc.keepalive import LONGEST_UNACKNOWLEDGED, KeepAlive
-from scheduler.rpc.open_calls import OpenCalls
+from scheduler.rpc.keepalive import LONGEST_UNACKNOWLEDGED, OpenCalls
 from tests.support.calls import Bus, make_call
 from tests.support.idle_loop import IdleLoop
 from tests.support.waiting import eventually
@@ -20,11 +19,8 @@ class World:
 
     def __init__(self, clock):
         self.clock, self.bus, self.went_on = clock, Bus(), []
-        self.open = OpenCalls(2, clock)
-        self.keepalive = KeepAlive(
-            self.open, self.bus, lambda *told: self.went_on.append(told), clock, IdleLoop
-        )
-        self.keepalive._senders = self
+        self.open = OpenCalls(2, self.bus, lambda *told: self.went_on.append(told), clock, IdleLoop)
+        self.open._senders = self
         self.begun = clock.now
 
     def submit(self, function, *arguments):
@@ -32,12 +28,12 @@ class World:
 
     def add(self, **fields):
         call = make_call(boot(), **{"received": self.clock.now, **fields})
-        self.keepalive.add(call)
+        self.open.add(call)
         return call
 
     def at(self, seconds):
         self.clock.now = self.begun + seconds
-        return self.keepalive.look()
+        return self.open.look()
 
 
 @pytest.fixture
@@ -105,7 +101,7 @@ def test_a_reply_queue_that_is_slow_delays_no_other_one(clock):
         sent.append(queue)
 
     bus.reply = reply
-    opened = KeepAlive(OpenCalls(2, clock), bus, lambda *_: None, clock, IdleLoop)
+    opened = OpenCalls(2, bus, lambda *_: None, clock, IdleLoop)
     opened.start()
     for queue in ["slow"] * 20 + ["quick"] * 2:
         opened.add(make_call(boot(), queue=queue, timeout=60))
@@ -121,7 +117,7 @@ def test_a_reply_queue_that_is_slow_delays_no_other_one(clock):
 
 def test_the_thread_is_woken_by_the_first_call(world):
     world.add(timeout=60)
-    assert world.keepalive._loop.woken
+    assert world.open._loop.woken
     assert world.at(0) == keepalive.TICK
     for call in world.open:
         world.open.remove(call)
@@ -133,7 +129,7 @@ def test_the_thread_is_woken_by_the_first_call(world):
 
 def waiting(world, queue="reply"):
     call = world.add(queue=queue)
-    world.keepalive.wait(call)
+    world.open.wait(call)
     return call
 
 
@@ -181,7 +177,7 @@ def test_a_call_goes_on_once(world):
 
 def test_a_queue_is_looked_at_seldom_while_it_is_read(world):
     world.bus.looks.clear()
-    queues = world.keepalive.queues
+    queues = world.open.queues
     assert not queues.is_unread("reply", certain=False)
     assert world.bus.looks == [], "nothing makes it suspect"
     assert not queues.is_unread("reply", certain=True)
@@ -200,3 +196,41 @@ def test_a_call_is_acknowledged_before_the_broker_takes_its_consumer_for_dead(wo
     world.at(LONGEST_UNACKNOWLEDGED + 1)
     world.at(LONGEST_UNACKNOWLEDGED + 2)
     assert call.delivery.ends == ["acknowledged"]
+
+
+# -- when threads count as stuck
+
+
+def test_a_server_whose_threads_are_all_busy_and_finish_nothing_stalls(clock):
+    opened = OpenCalls(2, Bus(), None, clock, IdleLoop)
+    with opened.serving():
+        clock.now += 100
+        assert opened.stalled() == 0.0, "a thread is free"
+        with opened.serving():
+            clock.now += 7
+            assert (opened.in_flight, opened.stalled()) == (2, 7.0)
+            opened.touch()
+            clock.now += 2
+            assert opened.stalled() == 2.0, "a claim got on meanwhile"
+        with opened.serving():
+            clock.now += 3
+            assert opened.stalled() == 3.0, "a call was finished meanwhile"
+    assert (opened.in_flight, opened.stalled()) == (0, 0.0)
+
+
+def test_a_server_with_free_threads_that_begins_no_call_stalls(clock):
+    """Its threads are dead: something has stopped the pool."""
+    opened = OpenCalls(2, Bus(), None, clock, IdleLoop)
+    clock.now += 100
+    assert opened.stalled() == 0.0, "there is nothing to do"
+    opened.add(make_call())
+    assert opened.stalled() == 100.0
+    with opened.serving():
+        clock.now += 7
+        assert opened.stalled() == 0.0, "the only call is served, and more could be"
+        waiting = make_call()
+        opened.add(waiting)
+        waiting.state = State.WAITS_FOR_READER
+        assert opened.stalled() == 0.0, "what waits for its reader does so without a thread"
+        opened.add(make_call())
+        assert opened.stalled() == 7.0

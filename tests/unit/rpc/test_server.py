@@ -47,8 +47,8 @@ class Running:
 
     def look(self):
         """Do what is due."""
-        self.server._keepalive._senders = self
-        self.server._keepalive.look()
+        self.server.open_calls._senders = self
+        self.server.open_calls.look()
 
 
 @pytest.fixture
