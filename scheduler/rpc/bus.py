@@ -5,6 +5,7 @@ Every wait is bounded by a deadline: for a connection of the pool, for the broke
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 import threading
 import time
 
@@ -104,7 +105,7 @@ class Bus:
         if size > self._largest:
             raise MessageTooLarge(f"it has {size} bytes; at most {self._largest} can be sent")
         with self._connection(deadline) as connection:
-            _Publication(connection, queue, deadline, on_failure, to_reader=to_reader).send(message)
+            _Publication(connection, queue, deadline, on_failure, to_reader).send(message)
 
     def publish(self, queue: str, message: object, deadline: float, **properties: object) -> None:
         """Publish a message of any size to a queue, which has to exist; raises as ``reply``."""
@@ -146,52 +147,44 @@ class Bus:
             self._places.release()
 
 
+@dataclass
 class _Publication:
-    """One message on its way to a queue, over one connection."""
+    """One message on its way to a queue, over one connection; see ``Bus.reply``."""
 
-    def __init__(
-        self,
-        connection: library.Connection,
-        queue: str,
-        deadline: float,
-        on_failure: Callable[[], None] = lambda: None,
-        *,
-        to_reader: bool = False,
-    ) -> None:
-        self._connection = connection
-        self._queue = queue
-        self._deadline = deadline
-        self._on_failure = on_failure
-        self._to_reader = to_reader
-        self._is_spoilt = False
+    connection: library.Connection
+    queue: str
+    deadline: float
+    on_failure: Callable[[], None] = lambda: None
+    to_reader: bool = False
+    is_spoilt: bool = False
 
     def send(self, message: object, **properties: object) -> None:
         """Publish it until it is confirmed."""
         try:
-            self._connection.ensure(
+            self.connection.ensure(
                 lambda: self._publish(message, properties),
                 recoverable_error_callback=self._check_deadline,
                 error_callback=_raise_refusal,
             )
         except Exception as error:
-            self._is_spoilt = True
+            self.is_spoilt = True
             if isinstance(error, messaging.MessageUndeliverable) and not isinstance(error, NobodyReads):
-                raise NobodyReads(f"queue {self._queue} does not exist") from None
+                raise NobodyReads(f"queue {self.queue} does not exist") from None
             raise
         finally:
-            if self._is_spoilt:
+            if self.is_spoilt:
                 self._replace_channel()
 
     def _publish(self, message: object, properties: dict[str, object]) -> None:
-        if self._to_reader:
+        if self.to_reader:
             self._look()
-        library.producer_of(self._connection).publish(
+        library.producer_of(self.connection).publish(
             message,
             exchange=kombu.Exchange(""),
-            routing_key=self._queue,
+            routing_key=self.queue,
             mandatory=True,
-            compression=self._connection.kombu_compression,
-            confirm_timeout=max(1.0, self._deadline - time.monotonic()),
+            compression=self.connection.kombu_compression,
+            confirm_timeout=max(1.0, self.deadline - time.monotonic()),
             **properties,
         )
 
@@ -202,15 +195,15 @@ class _Publication:
             NobodyReads: Nobody does.
         """
         try:
-            readers = self._connection.channel.queue_declare(self._queue, passive=True).consumer_count
+            readers = self.connection.channel.queue_declare(self.queue, passive=True).consumer_count
         except amqp.NotFound:
-            raise NobodyReads(f"queue {self._queue} does not exist") from None
+            raise NobodyReads(f"queue {self.queue} does not exist") from None
         except amqp.ChannelError:  # it may not be looked at, and the channel is gone
             self._replace_channel()
-            self._is_spoilt, self._to_reader = True, False
+            self.is_spoilt, self.to_reader = True, False
             return
         if not readers:
-            raise NobodyReads(f"nobody reads from queue {self._queue}")
+            raise NobodyReads(f"nobody reads from queue {self.queue}")
 
     def _replace_channel(self) -> None:
         """Publish nothing more on this channel.
@@ -219,15 +212,15 @@ class _Publication:
         taken for that of the next message.
         """
         channel = None
-        connection = self._connection.connection
+        connection = self.connection.connection
         if connection.connected:
             with suppress(Exception):  # it is lost meanwhile: the next message finds another one
                 channel = connection.channel()
-        library.use_channel(self._connection, channel)
+        library.use_channel(self.connection, channel)
 
     def _check_deadline(self, error: Exception) -> None:
-        self._on_failure()
-        if time.monotonic() >= self._deadline:
+        self.on_failure()
+        if time.monotonic() >= self.deadline:
             raise SendTimeout(f"the broker did not confirm it in time: {error}") from error
 
 

@@ -12,33 +12,18 @@ from scheduler.logs import sanitize
 if TYPE_CHECKING:
     from scheduler.rpc.calls import Call
 
-_TEXT = (str,)
-_FLAG = (bool, int)
 #: Types that a key may have besides null. A value of another type is read as null.
 _KEYS: dict[str, tuple[type, ...]] = {
-    "auth_token": _TEXT,
-    "domain": _TEXT,
-    "global_request_id": _TEXT,
-    "project_domain": _TEXT,
-    "project_id": _TEXT,
-    "project_name": _TEXT,
-    "quota_class": _TEXT,
-    "read_deleted": _TEXT,
-    "remote_address": _TEXT,
-    "request_id": _TEXT,
-    "resource_uuid": _TEXT,
-    "system_scope": _TEXT,
-    "timestamp": _TEXT,
-    "user_domain": _TEXT,
-    "user_id": _TEXT,
-    "user_name": _TEXT,
-    "is_admin": _FLAG,
-    "read_only": _FLAG,
-    "show_deleted": _FLAG,
-    "is_admin_project": _FLAG,
-    "roles": (list, tuple),
-    "service_catalog": (list, tuple),
+    **dict.fromkeys(
+        "auth_token domain global_request_id project_domain project_id project_name quota_class "
+        "read_deleted remote_address request_id resource_uuid system_scope timestamp user_domain user_id "
+        "user_name".split(),
+        (str,),
+    ),
+    **dict.fromkeys(("is_admin", "read_only", "show_deleted", "is_admin_project"), (bool, int)),
+    **dict.fromkeys(("roles", "service_catalog"), (list, tuple)),
 }
+
 #: Characters of an id or a name. Keystone's have at most 255; a longer header would be refused by Placement.
 _LONGEST = 255
 

@@ -5,8 +5,6 @@ Only contexts of administrators are answered. Nothing can be changed here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
 import inspect
 import threading
@@ -108,12 +106,7 @@ class Answers(NamedTuple):
 class Schedulers:
     """Asks the schedulers of some hosts at the same time; every wait is bounded."""
 
-    def __init__(
-        self,
-        transport: messaging.Transport,
-        hosts: Iterable[str],
-        timeout: float,
-    ) -> None:
+    def __init__(self, transport: messaging.Transport, hosts: Iterable[str], timeout: float) -> None:
         """Ask the schedulers of ``hosts``; nothing is connected to yet.
 
         Args:
@@ -122,7 +115,7 @@ class Schedulers:
             timeout: Seconds that an answer may take, and that a broker may take to be reached.
         """
         self._hosts = list(dict.fromkeys(hosts))
-        self._timeout = timeout
+        self._timeout, self._no_answer = timeout, f"no answer within {timeout:g} seconds"
         self._client = messaging.get_rpc_client(
             transport,
             messaging.Target(topic=TOPIC, version=VERSION),
@@ -133,34 +126,33 @@ class Schedulers:
 
     def ask(self, method: str, /, hosts: Iterable[str] | None = None, **arguments: object) -> Answers:
         """Return what the schedulers of some hosts answer; None: of all."""
-        asked = self._hosts if hosts is None else hosts
-        calls = {host: self._begin(host, method, arguments) for host in asked}
-        end = time.monotonic() + self._timeout + 1
-        answers = Answers({}, {})
-        for host, call in calls.items():
-            try:
-                answers.found[host] = call.result(max(0.0, end - time.monotonic()))
-            except (FutureTimeout, messaging.MessagingTimeout):
-                answers.failed[host] = f"no answer within {self._timeout:g} seconds"
-            except (messaging.MessageDeliveryFailure, OSError) as error:
-                answers.failed[host] = one_line(error)
-            except Exception as error:  # noqa: BLE001 - what a scheduler raised, under whatever name
-                answers.failed[host] = Raised(one_line(error))
-        return answers
+        answers, end = Answers({}, {}), time.monotonic() + self._timeout + 1
+        asked = self._hosts if hosts is None else list(hosts)
+        # daemon threads: a broker that is away may keep one longer than the command runs
+        threads = [
+            threading.Thread(target=self._ask, args=(host, method, arguments, answers), daemon=True)
+            for host in asked
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        found, failed = dict(answers.found), dict(answers.failed)
+        for host in asked:
+            if host not in found:
+                failed.setdefault(host, self._no_answer)
+        return Answers(found, failed)
 
-    def _begin(self, host: str, method: str, arguments: Mapping[str, object]) -> Future[Any]:
-        # a daemon thread: a broker that is away may keep it longer than the command runs
-        future: Future[Any] = Future()
-        call = self._client.prepare(server=host)
-
-        def run() -> None:
-            try:
-                future.set_result(call.call(RequestContext(is_admin=True), method, **arguments))
-            except BaseException as error:  # noqa: BLE001 - raised again where the result is read
-                future.set_exception(error)
-
-        threading.Thread(target=run, name=f"ask {host}", daemon=True).start()
-        return future
+    def _ask(self, host: str, method: str, arguments: Mapping[str, object], answers: Answers) -> None:
+        try:
+            call = self._client.prepare(server=host)
+            answers.found[host] = call.call(RequestContext(is_admin=True), method, **arguments)
+        except messaging.MessagingTimeout:
+            answers.failed[host] = self._no_answer
+        except (messaging.MessageDeliveryFailure, OSError) as error:
+            answers.failed[host] = one_line(error)
+        except BaseException as error:  # noqa: BLE001 - what a scheduler raised, under whatever name
+            answers.failed[host] = Raised(one_line(error))
 
 
 def one_line(error: BaseException) -> str:

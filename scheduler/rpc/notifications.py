@@ -4,9 +4,9 @@ Nothing is sent unless ``[oslo_messaging_notifications]/driver`` is set. A threa
 notification broker that is away costs notifications, never scheduling.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-import queue
 import threading
 import time
 from typing import NamedTuple
@@ -54,8 +54,8 @@ class Notifications:
     ) -> None:
         """Send on each of ``channels``; further notifications are dropped while ``most_waiting`` wait."""
         self._channels = list(channels)
-        self._clock = clock
-        self._waiting: queue.Queue[Callable[[], None]] = queue.Queue(most_waiting)
+        self._most_waiting = most_waiting
+        self._waiting: deque[Callable[[], None]] = deque()
         # started by the first use: most clouds have no notifications
         self._loop = BackgroundLoop("notifications", self._send_waiting)
         self._warnings = RateLimitedLogger(LOG, clock=clock)
@@ -76,15 +76,11 @@ class Notifications:
         """Send what waits, for at most ``timeout`` seconds, and end the thread."""
         if not self._loop.running:
             return
-        end = self._clock() + timeout
         all_sent = threading.Event()
-        try:
-            self._waiting.put(all_sent.set, timeout=timeout)
-        except queue.Full:
-            return
+        self._waiting.append(all_sent.set)
         self._loop.wake()
-        all_sent.wait(max(0.0, end - self._clock()))
-        self._loop.stop(max(0.0, end - self._clock()))
+        all_sent.wait(timeout)
+        self._loop.stop(0)
 
     def _notify(
         self, context: RequestContext, event: str, make: Callable[[Channel], payloads.Payload | None]
@@ -98,11 +94,11 @@ class Notifications:
                 LOG.exception("Cannot make notification %s", event)
 
     def _put(self, notification: Callable[[], None]) -> None:
-        try:
-            self._waiting.put_nowait(notification)
-        except queue.Full:
+        if len(self._waiting) < self._most_waiting:
+            self._waiting.append(notification)
+        else:
             self._warnings.warning(
-                "full", "Dropped a notification: %d are waiting for the broker", self._waiting.maxsize
+                "full", "Dropped a notification: %d are waiting for the broker", self._most_waiting
             )
         try:
             self._loop.start()
@@ -112,12 +108,9 @@ class Notifications:
 
     def _send_waiting(self) -> float:
         """Send all that waits; return the seconds until the next look."""
-        while True:
-            try:
-                send = self._waiting.get_nowait()
-            except queue.Empty:
-                return IDLE
-            send()
+        while self._waiting:
+            self._waiting.popleft()()
+        return IDLE
 
     def _send(
         self, notifier: messaging.Notifier, context: RequestContext, event: str, payload: payloads.Payload
