@@ -17,7 +17,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
-from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
+from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.recorder import DecisionRecorder, Observe
 from scheduler.decisions.trace import Trace
@@ -96,16 +96,14 @@ class SchedulerManager:
         self._clock = parts.hosts.clock
         self._make_world = make_world(conf, parts, notifications)
         self.explainer = FailureExplainer(
-            ExplainedCloud(
-                table=partial(self.hosts.snapshot, math.inf),
-                mirror=parts.mirror,
-                placement=parts.placement,
-                chain=lambda: self.filters,
-                is_mapped=lambda host: self.hosts.mapped(host),  # noqa: PLW0108 - of the hosts as they are then
-                instances=self.hosts.instances,
-                pending=self.hosts.pending,
-            ),
-            self._clock,
+            table=partial(self.hosts.snapshot, math.inf),
+            mirror=parts.mirror,
+            placement=parts.placement,
+            chain=lambda: self.filters,
+            is_mapped=lambda host: self.hosts.mapped(host),  # noqa: PLW0108 - of the hosts as they are then
+            instances=self.hosts.instances,
+            pending=self.hosts.pending,
+            clock=self._clock,
         )
         self.decisions = DecisionRecorder(conf, self._clock, on_decision, self.explainer.explain, self.names)
         self.outages = Outages(

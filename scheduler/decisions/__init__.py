@@ -16,6 +16,5 @@
 - explanation: why no host suits it: query, request, filters and claims together
 - failed_constraints: for each host the set of constraints that it fails; words: the same in words
 - query_failures: which hosts fail the query, by the mirror and by Placement
-- filter_rejections: which hosts the filters reject
 - completion: asking Placement about it after the request has ended
 """

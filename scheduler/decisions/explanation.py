@@ -10,18 +10,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 import math
-import time
 from typing import NamedTuple
 
 import numpy as np
 from oslo_log import log as logging
 
 from scheduler.bounds.deadline import Deadline, limit_to
-from scheduler.decisions import filter_rejections
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraints import (
     LEFT_OUT,
     STALE,
+    UNKNOWN,
     Part,
     RequestNames,
     disabled_constraint,
@@ -33,7 +32,9 @@ from scheduler.decisions.failure import Failure, KnownHosts
 from scheduler.decisions.grouping import group
 from scheduler.decisions.providers import RecentAnswers
 from scheduler.decisions.query_failures import Asking, MirrorJudge
-from scheduler.filters.chain import FilterChain
+from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.chain import FilterChain, PreparedChain, reasons_of
+from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import InstanceSource
@@ -53,32 +54,11 @@ OLD_MIRROR = 10.0
 #: Seconds of one explanation in all.
 MOST_SECONDS = 5.0
 
+#: Rejected hosts whose reasons are computed for each filter and set of constraints.
+EXPLAINED = 20
+
 #: Hosts whose candidates are compared with what earlier instances have used.
 MOST_HOSTS = 1000
-
-
-@dataclass(frozen=True)
-class ExplainedCloud:
-    """What is known when a request ends.
-
-    Attributes:
-        table: Returns the hosts.
-        mirror: What is known of Placement's compute nodes.
-        placement: What else is to be known of them is read there.
-        chain: Returns the enabled filters.
-        is_mapped: Whether a service host has a host mapping.
-        pending: What other requests have decided.
-        closed: Which hosts a plan leaves out; None: none.
-    """
-
-    table: Callable[[], HostTable]
-    mirror: CandidateMirror
-    placement: PlacementClient
-    chain: Callable[[], FilterChain]
-    is_mapped: Callable[[str], bool]
-    instances: InstanceSource
-    pending: PendingPlacements
-    closed: Callable[[], np.ndarray] | None = None
 
 
 class Explanation(NamedTuple):
@@ -92,15 +72,34 @@ class Explanation(NamedTuple):
     sets: np.ndarray
 
 
+@dataclass
 class FailureExplainer:
-    """Explains failed requests. Any thread may use it."""
+    """Explains failed requests by what is known when they end. Any thread may use it.
 
-    def __init__(self, world: ExplainedCloud, clock: Callable[[], float] = time.monotonic) -> None:
-        self._world = world
-        self._clock = clock
-        is_plan = world.closed is not None  # what a plan charged must stay in the mirror
-        self._answers = RecentAnswers(world.placement, clock, None if is_plan else world.mirror.known.correct)
-        self._rereads = not is_plan
+    Attributes:
+        table: Returns the hosts.
+        mirror: What is known of Placement's compute nodes.
+        placement: What else is to be known of them is read there.
+        chain: Returns the enabled filters.
+        is_mapped: Whether a service host has a host mapping.
+        pending: What other requests have decided.
+        closed: Which hosts a plan leaves out; None: it is no plan.
+    """
+
+    table: Callable[[], HostTable]
+    mirror: CandidateMirror
+    placement: PlacementClient
+    chain: Callable[[], FilterChain]
+    is_mapped: Callable[[str], bool]
+    instances: InstanceSource
+    pending: PendingPlacements
+    clock: Callable[[], float]
+    closed: Callable[[], np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        # what a plan charged must stay in the mirror
+        learn = self.mirror.known.correct if self.closed is None else None
+        self._answers = RecentAnswers(self.placement, self.clock, learn)
 
     def explain(self, failure: Failure, *, asks: bool = True) -> Explanation:
         """Return for which constraints each host does not suit.
@@ -109,28 +108,28 @@ class FailureExplainer:
             asks: Whether Placement and nova's databases may be read. Without it what they would say is left
                 open, and ``Why.incomplete`` says so.
         """
-        table = self._world.table() if failure.offered is None else failure.offered.table
+        table = self.table() if failure.offered is None else failure.offered.table
         known = KnownHosts(table, failure, self._answers if asks else None)
         if failure.request.is_rebuild:
             return _explain_rebuild(known)
-        with limit_to(Deadline.after(MOST_SECONDS, self._clock)):
+        with limit_to(Deadline.after(MOST_SECONDS, self.clock)):
             why, sets = self._failed(known).why(known.host, known.cut)
         why.instances = len(failure.request.instance_uuids)
         why.number, why.placed = failure.number + 1, len(failure.placed)
         why.notes, why.incomplete = known.notes, known.incomplete
-        if OLD_MIRROR < (age := self._world.mirror.age()) < math.inf:
+        if OLD_MIRROR < (age := self.mirror.age()) < math.inf:
             why.notes.append(f"What hosts have in Placement is as of {age:.0f} s before")
         return Explanation(why, sets)
 
     def failed(self, failure: Failure) -> FailedConstraints:
         """Return what each host of the table fails, by row."""
-        return self._failed(KnownHosts(self._world.table(), failure, self._answers))
+        return self._failed(KnownHosts(self.table(), failure, self._answers))
 
     def _failed(self, known: KnownHosts) -> FailedConstraints:
         failure, answers = known.failure, known.answers
         names = RequestNames(failure.request.spec, known.table.aggregates)
         queries = [parts_of(query, names) for query in failure.queries]
-        judge = MirrorJudge(known, queries, self._world.mirror)
+        judge = MirrorJudge(known, queries, self.mirror)
         others, query = FailedConstraints(len(known)), judge.failed()
         self._note_cells_and_plan(known, others)
         _note_request(known, others, names.host(""))
@@ -140,7 +139,7 @@ class FailureExplainer:
         if answers is None:
             judge.leave_open(query, suitable)
         else:
-            if self._rereads and judge.read_again(answers, suitable):
+            if self.closed is None and judge.read_again(answers, suitable):
                 query = judge.failed()
             if unjudged := judge.unjudged:
                 Asking(known, answers, queries[0]).ask(unjudged, query)
@@ -157,27 +156,27 @@ class FailureExplainer:
         else:
             elsewhere = ~known.at(table.in_cell(TableRows(np.arange(len(table))), cell))
             failed.add(Constraint("in the cell of the instance", ConstraintKind.CELL), elsewhere)
-        if self._world.closed is not None:
-            failed.add(LEFT_OUT, self._world.closed())
+        if self.closed is not None:
+            failed.add(LEFT_OUT, self.closed())
 
     def _note_filters(self, known: KnownHosts, failed: FailedConstraints, near: np.ndarray) -> None:
         """Let all filters judge the hosts that were offered, and those that fail one constraint or none."""
-        failure, table, world = known.failure, known.table, self._world
+        failure, table = known.failure, known.table
         if not is_filtered(failure.request.spec):
             return
         chain = failure.chain
         if chain is None or not chain.rules:  # no host was left for it to judge
-            chain = world.chain().prepare(failure.request)
-        filter_rejections.note_pass(known, failed)
+            chain = self.chain().prepare(failure.request)
+        _note_pass(known, failed)
         judged = failure.narrowed.hosts if failure.narrowed and len(failure.narrowed.hosts) else None
         if judged is not None:
-            filter_rejections.note_filters(known, failed, chain, judged.where(np.ones(len(judged), bool)))
+            _note_verdicts(known, failed, chain, judged.where(np.ones(len(judged), bool)))
             near = near & ~known.at(judged.table_rows)
         rows = TableRows(np.flatnonzero(near))
         if not len(rows):
             return
         stand_ins = CandidateLists(lambda at: (_stand_in(table.rows[rows[at]].uuid),))
-        view = HostView.of(table, rows, stand_ins, world.instances, world.pending)
+        view = HostView.of(table, rows, stand_ins, self.instances, self.pending)
         if judged is not None:
             view.share_instances(judged)
         try:
@@ -185,11 +184,11 @@ class FailureExplainer:
                 view.load(chain.needs)
         except Exception as error:  # noqa: BLE001 - whatever a database raises, the request has failed already
             LOG.debug("Cannot read the instances that filters need: %s", error)
-        filter_rejections.note_filters(known, failed, chain, view)
+        _note_verdicts(known, failed, chain, view)
 
     def _note_claims(self, known: KnownHosts, failed: FailedConstraints) -> None:
         refused, near = known.failure.refused, np.flatnonzero(failed.counts() <= 1).tolist()
-        unmapped = known.at([row for row in near if not self._world.is_mapped(known.host(row))])
+        unmapped = known.at([row for row in near if not self.is_mapped(known.host(row))])
         failed.add(Constraint("a host mapping", ConstraintKind.MAPPING), unmapped)
 
         def reasons(positions: np.ndarray) -> Sequence[Reason]:
@@ -200,10 +199,63 @@ class FailureExplainer:
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)
 
 
+def _note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
+    """Note what filters rejected while the request was decided.
+
+    Those that narrow what a host offers may not reject the same hosts if they judge again.
+    """
+    for step in known.failure.steps:
+        if step.judge is not None and not isinstance(step.judge, ServiceUp):
+            _note_rejected(known, failed, step.filter, step.judge, step.hosts, ~step.kept)
+
+
+def _note_verdicts(
+    known: KnownHosts, failed: FailedConstraints, chain: PreparedChain, view: HostView
+) -> None:
+    """Let all filters judge the hosts of a view."""
+    # also those that judge once a request: hosts that they rejected for the first instance are still out
+    for rule, judge in chain.rules:
+        if judge is None:
+            continue
+        try:
+            verdict = judge.passes(view)
+        except Exception as error:  # noqa: BLE001 - of a class of an operator, too
+            LOG.debug("Filter %s does not judge the hosts: %s", rule.name, error)
+            failed.add(UNKNOWN, known.at(view.table_rows))
+            known.incomplete = True
+            continue
+        rejected = np.ones(len(view), bool) if verdict is None else ~np.asarray(verdict, bool)
+        if isinstance(judge, ServiceUp):
+            disabled = known.at(view.table_rows[view.numbers("service_disabled")])
+            failed.add(disabled_constraint(), disabled, partial(_reasons, judge, view))
+            rejected = ~judge.up(view)
+        _note_rejected(known, failed, rule, judge, view, rejected)
+
+
+def _note_rejected(
+    known: KnownHosts,
+    failed: FailedConstraints,
+    rule: HostFilter,
+    judge: Judge,
+    view: HostView,
+    rejected: np.ndarray,
+) -> None:
+    constraint = Constraint(rule.name, ConstraintKind.FILTER, filter=rule.name)
+    failed.add(constraint, known.at(view.table_rows[rejected]), partial(_reasons, judge, view))
+
+
+def _reasons(judge: Judge, view: HostView, rows: np.ndarray) -> list[Reason]:
+    """Return why a filter rejects hosts of a view, by their rows; of the first of them."""
+    indices = np.flatnonzero(np.isin(view.table_rows, rows))
+    pairs = [(row.host, reason) for row, reason in reasons_of(judge, view.at(indices[:EXPLAINED]))]
+    complete = len(pairs) == len(rows)
+    return [Reason(each.text, each.hosts if complete else 0) for each in group(pairs)]
+
+
 def _explain_rebuild(known: KnownHosts) -> Explanation:
     """Return why the host of a rebuild does not suit: no other host, and no query, was considered."""
     failed = FailedConstraints(len(known))
-    filter_rejections.note_pass(known, failed)
+    _note_pass(known, failed)
     _note_request(known, failed)
     why, sets = failed.among(known.offered).why(known.host)
     why.hosts, why.suitable = int(known.offered.sum()), 0

@@ -78,13 +78,6 @@ class Host(NamedTuple):
     total: float | None
     weights: Sequence[tuple[str, float]]
 
-    @property
-    def why(self) -> str:
-        """The filter or the claim that rejected it, and the reason."""
-        if self.filter or self.outcome == REFUSED:
-            return ": ".join(filter(None, (self.filter, self.reason)))
-        return self.reason
-
 
 class FilterVerdict(NamedTuple):
     """The result of a filter on a host, such as ``passed``, and why."""

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 
 from scheduler import errors, objects
 from scheduler.decisions import rendering
-from scheduler.decisions.document import CHOSEN, PASSED, REFUSED, Decision, Error, Out, Why
+from scheduler.decisions.document import CHOSEN, REFUSED, Decision, Error, Out, Why
 from scheduler.decisions.rendering import NAMED
 from scheduler.decisions.words import with_reasons
 from scheduler.logs import count_text
@@ -133,18 +133,9 @@ def of_error(error: Error) -> tuple[str, str, str]:
 
 def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
     """Return the pictures and tables of a decision; the last one has the hosts."""
-    chosen = [_chosen(decision, links)] if decision.chosen and not decision.error else []
-    return [*chosen, *reasons(decision, most_hosts, links)]
-
-
-def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
-    """Return the same without the chosen hosts."""
-    tables: list[Table] = [funnel(decision, links)]
+    tables = [funnel(decision, links)]
     if decision.why and decision.why.failing:
         tables.append(failed_sets(decision.why, "What hosts fail", links))
-    named = list(rendering.hosts(decision))
-    if weighed := weights(named, links):
-        tables.append(weighed)
     if decision.claims:
         tables.append(_claims(decision, links))
     return [*tables, hosts(decision, most_hosts, links)]
@@ -152,16 +143,6 @@ def reasons(decision: Decision, most_hosts: int | None, links: Mapping[str, str]
 
 def _link(name: str, links: Mapping[str, str]) -> Link:
     return Link(name, links.get(name, ""))
-
-
-def _chosen(decision: Decision, links: Mapping[str, str]) -> Table:
-    columns: Columns = {
-        "Instance": "instance",
-        "Host": lambda chosen: _link(chosen.host.host, links),
-        "Alternates": lambda chosen: Joined([_link(place.host, links) for place in chosen.alternates]),
-    }
-    looks = dict.fromkeys(range(len(decision.chosen)), CHOSEN)
-    return table(decision.chosen, columns, "Chosen hosts", looks=looks, only_on_page=True)
 
 
 def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
@@ -290,63 +271,10 @@ def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LI
 
 def why(host: rendering.Host) -> str:
     """Return why a host was not chosen, or what weighers gave it."""
-    is_weighed = not host.filter and host.outcome != REFUSED
     parts = ", ".join(f"{weigher} {added:.3g}" for weigher, added in host.weights if added)
-    return "; ".join(filter(None, (host.why, parts if is_weighed else "")))
-
-
-# -- weights, as differences to the best ------------------------------------------------------------------
-
-#: The share of the largest part of a weight below which a difference is called equal.
-EQUAL = 0.01
-
-#: What each weigher adds to a difference.
-Differences = Sequence[tuple[str, float]]
-
-
-def weights(hosts: Sequence[rendering.Host], links: Mapping[str, str]) -> Table | None:
-    """Return the best hosts with their differences; None if there are none to compare."""
-    ranked = sorted((host for host in hosts if host.total is not None), key=lambda host: -(host.total or 0.0))
-    if len(ranked) < 2:
-        return None
-    best = ranked[0]
-
-    def difference(host: rendering.Host, each: Differences) -> str:
-        total = (host.total or 0.0) - (best.total or 0.0)
-        return "best" if host is best else _signed(total) if each else "equal"
-
-    columns: Columns = {
-        "Host": lambda pair: _link(pair[0].host, links),
-        "Outcome": lambda pair: "" if pair[0].outcome == PASSED else pair[0].outcome,
-        "Weight": lambda pair: f"{pair[0].total:.4g}",
-        "Difference": lambda pair: difference(*pair),
-        "By weigher": lambda pair: ", ".join(f"{name} {_signed(added)}" for name, added in pair[1]),
-    }
-    return table(
-        zip(ranked, differences(ranked), strict=True),
-        columns,
-        "Weights of the best hosts",
-        note="As differences to the best host. Differences below 1 % of the largest weight are called equal.",
-        numbers=("Weight", "Difference"),
-        looks={number: CHOSEN for number, host in enumerate(ranked) if host.outcome == CHOSEN},
-        only_on_page=True,
-    )
-
-
-def differences(ranked: Sequence[rendering.Host]) -> list[Differences]:
-    """Return what each weigher adds to the difference to the first host; nothing for equal weights."""
-    best = dict(ranked[0].weights)
-    largest = max((abs(added) for host in ranked for _, added in host.weights), default=0.0)
-    all_hosts: list[Differences] = []
-    for host in ranked:
-        by_weigher = [(name, added - best.get(name, 0.0)) for name, added in host.weights]
-        by_weigher = [(name, added) for name, added in by_weigher if added]
-        all_hosts.append([] if all(abs(added) < EQUAL * largest for _, added in by_weigher) else by_weigher)
-    return all_hosts
-
-
-def _signed(number: float) -> str:
-    return f"{number:+.3g}".replace("-", "\N{MINUS SIGN}")
+    is_weighed = not host.filter and host.outcome != REFUSED
+    rejected = ": ".join(filter(None, (host.filter, host.reason)))
+    return "; ".join(filter(None, (rejected, parts if is_weighed else "")))
 
 
 # -- what is requested besides the flavor -----------------------------------------------------------------

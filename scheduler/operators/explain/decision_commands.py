@@ -169,10 +169,28 @@ class RecordedQuestion(Question):
         Raises:
             NotAnswered: No scheduler answered, and no log could be read.
         """
-        found = self._find(args, name)
-        if found is None:
+        found: list[FoundDecision] = []
+        directory = args.log or self.conf.berth.decision_log
+        if not args.log:
+            try:
+                answers = self.schedulers(args).ask("decision", name=name)
+            except BrokerUnavailable as error:
+                if not directory:
+                    raise
+                LOG.warning("%s", error)
+                answers = explain.Answers({}, {})
+            if not (answers.found or directory):
+                raise not_answered(answers.failed)
+            found += (FoundDecision(each, MEMORY, host) for host, each in answers.found.items() if each)
+            if not found:
+                complain(answers.failed)
+        if directory and not found:
+            logged = read_log(directory, lambda log: log.find([name]))
+            found += (FoundDecision(line.decode(), LOG_FILE, file) for line, file in logged.values())
+        if not found:
             LOG.error("No decision on %s is kept", name)
-        return found
+            return None
+        return max(found, key=lambda one: decode_entry(one.text).time)
 
     def entries(self, args: argparse.Namespace, **wanted: Any) -> list[Document]:
         """Return one entry for each of the latest decisions, the latest first.
@@ -189,35 +207,6 @@ class RecordedQuestion(Question):
             answers = self.ask(args, "decisions", **wanted)
             found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
-
-    def _find(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
-        """Return the latest decision on a name that a scheduler knows, else that of the decision log.
-
-        Raises:
-            NotAnswered: No scheduler answered, and no log could be read.
-        """
-        failed: Mapping[str, str] = {}
-        if not args.log:
-            try:
-                answers = self.schedulers(args).ask("decision", name=name)
-            except BrokerUnavailable as error:
-                if not self.conf.berth.decision_log:
-                    raise
-                LOG.warning("%s", error)
-                answers = explain.Answers({}, {})
-            failed = answers.failed
-            found = [FoundDecision(answer, MEMORY, host) for host, answer in answers.found.items() if answer]
-            if found:
-                return max(found, key=lambda one: decode_entry(one.text).time)
-            if answers.found and not self.conf.berth.decision_log:
-                complain(failed)
-                return None
-        directory = args.log or self.conf.berth.decision_log
-        if not directory:
-            raise not_answered(failed)
-        complain(failed)
-        logged = read_log(directory, lambda log: log.find([name])).get(name)
-        return FoundDecision(logged[0].decode(), LOG_FILE, logged[1]) if logged else None
 
 
 def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
@@ -238,18 +227,13 @@ def complain(failed: Mapping[str, str]) -> None:
 
 
 def not_answered(failed: Mapping[str, str]) -> NoAnswer:
-    if any(isinstance(reason, explain.Raised) for reason in failed.values()):
-        return NoAnswer("; ".join(_problems(failed)))
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in failed.items())
-    return NoAnswer(f"No scheduler could answer: {reasons}")
+    return NoAnswer("; ".join(_problems(failed)))
 
 
 def _problems(failed: Mapping[str, str]) -> Iterator[str]:
     for name, reason in failed.items():
-        if isinstance(reason, explain.Raised):
-            yield f"Scheduler {name} answered with an error: {reason}"
-        else:
-            yield f"Scheduler {name} did not answer: {reason}"
+        what = "answered with an error" if isinstance(reason, explain.Raised) else "did not answer"
+        yield f"Scheduler {name} {what}: {reason}"
 
 
 class DecisionCommand(RecordedQuestion):

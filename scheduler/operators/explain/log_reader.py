@@ -29,13 +29,17 @@ class DecisionLogReader:
             OSError: The directory or a file cannot be read.
         """
         names = frozenset(names)
+        words = [name.encode() for name in names]
         latest: dict[str, tuple[str, bytes, str]] = {}
         for path, written in self._files():
             if len(latest) == len(names) and all(seconds_of(each[0]) > written for each in latest.values()):
                 break  # the decisions in this file and the others began earlier
-            for name, (at, line) in _latest(path, names).items():
-                if name not in latest or at > latest[name][0]:
-                    latest[name] = at, line, path.name
+            for line in _lines_backwards(path):
+                is_likely = len(words) > FEW or any(word in line for word in words)
+                if is_likely and (entry := _parsed(line)):
+                    for name in names.intersection((entry.request_id, *entry.instances)):
+                        if name not in latest or entry.time > latest[name][0]:
+                            latest[name] = entry.time, line, path.name
         return {name: each[1:] for name, each in latest.items()}
 
     def entries(
@@ -83,26 +87,8 @@ class DecisionLogReader:
         )
 
 
-def _latest(path: Path, names: frozenset[str]) -> dict[str, tuple[str, bytes]]:
-    """Return the time and the line of the last document of each request id or instance in a file."""
-    found: dict[str, tuple[str, bytes]] = {}
-    words = [name.encode() for name in names]
-    for line in _lines_backwards(path):
-        is_likely = len(words) > FEW or any(word in line for word in words)
-        if is_likely and (entry := _parsed(line)):
-            for name in names.intersection((entry.request_id, *entry.instances)):
-                found.setdefault(name, (entry.time, line))
-            if len(found) == len(names):
-                break
-    return found
-
-
 def _since(path: Path, since: float) -> Iterator[tuple[DecisionEntry, bytes]]:
-    """Yield the requests of one file that ended since a time with their lines, the latest first.
-
-    Args:
-        since: The time, in seconds since the epoch.
-    """
+    """Yield the requests of one file that ended since a time with their lines, the latest first."""
     for line in _lines_backwards(path):
         entry = _parsed(line)
         if entry is None:

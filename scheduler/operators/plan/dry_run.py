@@ -75,7 +75,7 @@ class DryRunPlan(Plan, kw_only=True, tag="dry-run"):
             "Instance": "number", "Host": "host", "Cell": "cell", "Zone": "zone",
             "Alternates": lambda one: ", ".join(one.alternates),
         }  # fmt: skip
-        reasons = decision.reasons(self.decision, BEST)
+        reasons = decision.parts(self.decision, BEST)
         return head, [*reasons, table(self.hosts, columns, "Chosen hosts")] if self.hosts else reasons
 
 

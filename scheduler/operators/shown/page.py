@@ -6,11 +6,11 @@ from hashlib import sha256
 from importlib.resources import files
 import re
 from typing import Any
-import unicodedata
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from scheduler.logs import sanitize
 from scheduler.operators.shown.files import Origin
 from scheduler.operators.shown.shown import Shown, plain
 
@@ -57,7 +57,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_without_control,
+        finalize=_sanitized,
     )
     environment.filters.update(kind=_kind, plain=plain, number=_number, code=_code)
     environment.globals.update(
@@ -82,22 +82,12 @@ def _number(value: Any) -> str:
 
 def _code(text: str) -> Markup:
     """Return a text in which what is in backticks is code."""
-    parts = (escape(_without_control(part)) for part in re.split("`([^`]+)`", text))
+    parts = (escape(sanitize(part)) for part in re.split("`([^`]+)`", text))
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if number % 2 else part for number, part in enumerate(parts)
     )
 
 
-def _without_control(value: Any) -> Any:
-    """Return a value with the control characters of a text as in a string literal, but for line breaks.
-
-    Names, hints and zones come from users of the cloud. A terminal would obey such characters.
-    """
-    if not isinstance(value, str) or value.isprintable():
-        return value
-    return type(value)("".join(map(_shown, value)))
-
-
-def _shown(character: str) -> str:
-    is_control = unicodedata.category(character) in {"Cc", "Cf", "Cs"} and character not in "\n\t"
-    return character.encode("unicode_escape").decode("ascii") if is_control else character
+def _sanitized(value: Any) -> Any:
+    """Return what names, hints and zones of users have in a form that also a terminal does not obey."""
+    return sanitize(value) if type(value) is str else value

@@ -15,7 +15,7 @@ from oslo_config import cfg
 from scheduler import objects
 from scheduler.claims.session import NothingSent
 from scheduler.decisions import document as documents
-from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
+from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.named_hosts import Names
@@ -163,17 +163,15 @@ class PlannedCloud:
         self.closed, self.places = self._world.closed, self._world.places
         self._names = Names(snapshot.cell_names(), conf.default_availability_zone)
         self.explainer = FailureExplainer(
-            ExplainedCloud(
-                table=lambda: snapshot.table,
-                mirror=snapshot.mirror,
-                placement=snapshot.placement,
-                chain=lambda: self.rules.chain,
-                is_mapped=snapshot.hosts.mapped,
-                instances=self._world.instances,
-                pending=self._world.pending,
-                closed=lambda: self.closed,
-            ),
-            snapshot.mirror.known.clock,
+            table=lambda: snapshot.table,
+            mirror=snapshot.mirror,
+            placement=snapshot.placement,
+            chain=lambda: self.rules.chain,
+            is_mapped=snapshot.hosts.mapped,
+            instances=self._world.instances,
+            pending=self._world.pending,
+            clock=snapshot.mirror.known.clock,
+            closed=lambda: self.closed,
         )
         self._undo: list[Callable[[], None]] = []
 

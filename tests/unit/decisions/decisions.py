@@ -1,10 +1,11 @@
 """Decisions of the driver over builders, noted by a trace."""
 
+import time
 from types import SimpleNamespace
 
 import numpy as np
 
-from scheduler.decisions.explanation import ExplainedCloud, FailureExplainer
+from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
@@ -55,7 +56,7 @@ def explainer_of(table, chain, instances, pending):
     """Explains failures of requests without a query."""
     mapped = lambda host: True  # noqa: E731
     return FailureExplainer(
-        ExplainedCloud(lambda: table, NoMirror(), None, lambda: chain, mapped, instances, pending)
+        lambda: table, NoMirror(), None, lambda: chain, mapped, instances, pending, time.monotonic
     )
 
 

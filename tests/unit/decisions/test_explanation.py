@@ -1,5 +1,6 @@
 """Explanations of requests without a host in clouds of hundreds of hosts, decided as a plan decides them."""
 
+from dataclasses import replace
 import re
 
 from hypothesis import given, settings
@@ -11,7 +12,6 @@ from scheduler.claims.session import NothingSent
 from scheduler.decisions import providers
 from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import decode
-from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import OfferedHosts
@@ -143,7 +143,7 @@ def test_a_slow_placement_is_not_asked_for_longer_than_an_explanation_may_take()
     planned = cloud.planned()
     client, now = planned.snapshot.mirror._client, [0.0]
     planned.snapshot.mirror.known._nodes.gone[:10] = True
-    planned.explainer._clock = lambda: now[0]
+    planned.explainer.clock = lambda: now[0]
     client.asked.clear()
     client.before = lambda _path: now.__setitem__(0, now[0] + 3.0)
     assert planned.decide(spec, [spec.instance_uuid], explain=True).document.why.hosts == MANY
@@ -179,7 +179,7 @@ def test_callers_wait_for_no_question_and_placement_gets_one_analysis(monkeypatc
 
     monkeypatch.setattr(providers, "read_offer", offer)
     monkeypatch.setattr(planned._world.offers, "find", lambda queries: Candidates({}))
-    explainer = FailureExplainer(planned.explainer._world, lambda: now[0])
+    explainer = replace(planned.explainer, clock=lambda: now[0])
     recorder = DecisionRecorder(make_conf(), lambda: now[0], explain=explainer.explain)
     _, spec = request(cloud, flavor("gpu", resources1__VGPU="1", group_policy="none"))
     for number in range(64):

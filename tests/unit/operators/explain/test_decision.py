@@ -22,7 +22,6 @@ from scheduler.decisions.document import (
     decode,
     encode,
 )
-from scheduler.decisions.rendering import Host
 from scheduler.decisions.trace import Trace
 from scheduler.operators.explain import decision as shown_decision
 from scheduler.operators.explain.decision import requested_lines
@@ -36,10 +35,6 @@ RAM = Constraint("RamFilter", "filter", filter="RamFilter")
 WHY = Why(3, constraints=[RAM], failing=[Failing([0], 2, ["h3", "h4"], [[Reason("few", 2)]])])
 CAUSE = Cause("resources", "RamFilter", "2 hosts are rejected only by RamFilter: few", "Add capacity.")
 SERVED = {"error": None, "cause": None, "why": None, "result": "scheduled"}
-
-
-def host(name, **weights):
-    return Host(name, name, "c", "z", "passed", "", "", sum(weights.values()), list(weights.items()))
 
 
 def made(**changes):
@@ -197,19 +192,6 @@ def test_the_stage_that_left_no_host_decides(stages, failed, deciding):
     steps = [FilterStep("i", *each, applies=True) for each in stages]
     html = render(made(filters=steps, claims={}, **({} if failed else SERVED)))
     assert len(Page(html).of_class("deciding")) == (deciding is not None)
-
-
-def test_weights_are_differences_to_the_best():
-    hosts = [host("h1", ram=3.0, io=-1.0, cpu=1.0), host("h2", ram=1.0, io=-0.5, cpu=1.0)]
-    assert shown_decision.differences(hosts) == [[], [("ram", -2.0), ("io", 0.5)]]
-    table = shown_decision.weights(hosts, {})
-    assert [row[3] for row in table.rows] == ["best", "\N{MINUS SIGN}1.5"]
-    assert table.rows[1][4] == "ram \N{MINUS SIGN}2, io +0.5"
-
-
-def test_differences_that_do_not_matter_are_called_equal():
-    table = shown_decision.weights([host("h1", ram=3.0, io=0.5), host("h2", ram=2.9988, io=0.5006)], {})
-    assert [(row[3], row[4]) for row in table.rows] == [("best", ""), ("equal", "")]
 
 
 UUID = uuid_of("image")

@@ -156,7 +156,7 @@ def test_a_directory_that_cannot_be_written_is_one_line(run, log, cloud, tmp_pat
 def test_without_schedulers_the_failure_is_one_line(run):
     status, output, logged = run("report", "--timeout", "0.2")
     assert (status, output) == (app.NOT_RUN, "")
-    assert "No scheduler could answer: ctl: no answer within 0.2 seconds" in logged
+    assert "Scheduler ctl did not answer: no answer within 0.2 seconds" in logged
 
 
 def test_escape_sequences_of_users_do_not_reach_the_terminal(run, config, nasty):
