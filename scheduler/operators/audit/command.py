@@ -1,10 +1,6 @@
-"""berth-status audit: compares Placement with nova's databases.
-
-Exit status: 0 no findings, 1 findings, 255 it could not be run, such as without one of the databases.
-"""
+"""berth-status audit: compares Placement with nova's databases."""
 
 import argparse
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 import time
@@ -22,7 +18,6 @@ from scheduler.operators.audit.readers import NovaReader, PlacementReader
 from scheduler.operators.audit.values import Audited, AuditFinding, ConsumerRecords, Kind
 from scheduler.operators.shown.command import ShownCommand, records
 from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Shown, table
-from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.client import PlacementClient
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -99,9 +94,6 @@ def summary(report: Audited) -> str:
 #: Consumers that are looked up in the databases at once.
 CONSUMERS = 1000
 
-#: What is counted, in the order in which it is shown.
-COUNTED = ("resource providers", "consumers", "instances", "provider trees")
-
 #: Pages between two lines about the progress.
 PROGRESS = 20
 
@@ -137,7 +129,6 @@ class Audit:
         self._now = now
         self._topology = Topology()
         self._report = Audited()
-        self._counts: Counter[str] = Counter()
 
     def run(self) -> Audited:
         """Compare all there is to compare, and return what was found.
@@ -146,51 +137,46 @@ class Audit:
             NovaUnreadable: A database cannot be read.
             PlacementError: Placement cannot be read.
         """
+        topology = self._topology
         self._nova.load_cells()
-        self._topology.providers = self._placement.providers()
-        self._topology.sharing = self._placement.sharing()
+        topology.providers = self._placement.providers()
+        topology.sharing = self._placement.sharing()
         for nodes in self._nova.nodes():
-            self._topology.add_nodes(nodes)
+            topology.add_nodes(nodes)
         # a compute node that lets others use its disk has instances of its own all the same
-        self._topology.sharing -= self._topology.nodes.keys()
-        homes = self._homes()
+        topology.sharing -= topology.nodes.keys()
+        homes = {
+            one.uuid: topology.node_at(one.cell, one.place) for page in self._nova.instances() for one in page
+        }
         doubtful, providers = self._read_trees(homes)
-        hosts = {node.host for node in self._topology.nodes.values() if not node.has_service}
+        hosts = {node.host for node in topology.nodes.values() if not node.has_service}
         if doubtful or providers or hosts:
             self._sleep(self._recheck_after)
         for consumers in chunks(doubtful, CONSUMERS):
             self._look_at(consumers)
         self._recheck_providers(providers)
-        self._recheck_services(hosts)
-        self._report.counts = {name: self._counts[name] for name in COUNTED}
+        for node in self._nova.nodes_at(hosts) if hosts else ():
+            if not node.has_service:
+                self._settle(without_service(node, topology.label(node.uuid)))
         return self._report
 
-    # -- the first read
-
-    def _homes(self) -> dict[str, str | None]:
-        """Return the root provider of the host of each instance, by consumer."""
-        homes = {
-            one.uuid: self._topology.node_at(one.cell, one.place)
-            for page in self._nova.instances()
-            for one in page
-        }
-        self._counts["instances"] = len(homes)
-        return homes
-
     def _read_trees(self, homes: Mapping[str, str | None]) -> tuple[list[str], dict[str, frozenset[Kind]]]:
-        """Read all providers.
+        """Read all providers, and count what there is.
+
+        Args:
+            homes: The root provider of the host of each instance, by consumer.
 
         Returns:
             The consumers that are not just instances on their own host; and the providers with wrong numbers.
         """
         sharing, kinds = self._topology.sharing, dict[str, frozenset[Kind]]()
-        at_home, elsewhere, seen = set[str](), dict[str, None](), set[str]()
+        at_home, elsewhere, seen, read = set[str](), dict[str, None](), set[str](), 0
         providers = sorted(self._topology.providers.values(), key=lambda one: one.root_provider_uuid)
         for number, page in enumerate(chunks(providers, self._page), 1):
             for provider, state in zip(page, self._placement.states(page), strict=True):
                 if state is None:
                     continue  # it was removed during the audit: nobody holds anything there
-                self._counts["resource providers"] += 1
+                read += 1
                 if wrong := frozenset(one.kind for one in inventories(state, "")):
                     kinds[provider.uuid] = wrong
                 if provider.root_provider_uuid not in sharing:
@@ -202,10 +188,13 @@ class Audit:
                         elsewhere[consumer] = None
             if number % PROGRESS == 0:
                 LOG.info("Read %d of %d resource providers", number * self._page, len(providers))
-        self._counts["consumers"] = len(seen)
-        self._counts["provider trees"] = len(
-            self._topology.nodes.keys() | {one.root_provider_uuid for one in providers}
-        )
+        trees = self._topology.nodes.keys() | {one.root_provider_uuid for one in providers}
+        self._report.counts = {
+            "resource providers": read,
+            "consumers": len(seen),
+            "instances": len(homes),
+            "provider trees": len(trees),
+        }
         absent = (uuid for uuid, home in homes.items() if home and uuid not in at_home)
         return list(elsewhere | dict.fromkeys(absent)), kinds
 
@@ -213,20 +202,17 @@ class Audit:
 
     def _look_at(self, consumers: list[str]) -> None:
         holdings = self._placement.holdings(consumers)
-        self._learn_providers(holdings)
+        # providers may have been made after the list of providers was read
+        named = {uuid for holding in holdings for uuid in holding.allocations}
+        for uuid in named - self._topology.providers.keys():
+            if provider := self._placement.provider(uuid):
+                self._topology.providers[uuid] = provider
         found = self._nova.records(consumers)
         self._topology.add_nodes(self._nova.nodes_at(_hosts(found.values())))
         check = ConsumerCheck(self._topology, self._now(), self._grace)
         for uuid, holding in zip(consumers, holdings, strict=True):
             amounts = {provider: held["resources"] for provider, held in holding.allocations.items()}
             self._settle(check.consumer(amounts, found[uuid]))
-
-    def _learn_providers(self, holdings: Iterable[ConsumerAllocations]) -> None:
-        """Read providers that were made after the list of providers was read."""
-        named = {uuid for holding in holdings for uuid in holding.allocations}
-        for uuid in named - self._topology.providers.keys():
-            if provider := self._placement.provider(uuid):
-                self._topology.providers[uuid] = provider
 
     def _recheck_providers(self, suspects: dict[str, frozenset[Kind]]) -> None:
         providers = [self._topology.providers[uuid] for uuid in suspects]
@@ -235,11 +221,6 @@ class Audit:
                 for one in inventories(state, self._topology.label(provider.root_provider_uuid)):
                     if one.kind in suspects[provider.uuid]:
                         self._settle(one)
-
-    def _recheck_services(self, hosts: set[str]) -> None:
-        for node in self._nova.nodes_at(hosts) if hosts else ():
-            if not node.has_service:
-                self._settle(without_service(node, self._topology.label(node.uuid)))
 
     def _settle(self, verdict: AuditFinding | None) -> None:
         if verdict:

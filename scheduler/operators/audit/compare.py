@@ -39,28 +39,23 @@ class Topology:
     """The providers and compute nodes of the cloud.
 
     Attributes:
-        providers: by UUID.
+        providers, nodes: by UUID.
         sharing: roots of sharing providers, which serve instances of other hosts.
     """
 
     providers: dict[str, ListedProvider] = field(default_factory=dict)
     sharing: frozenset[str] = frozenset()
-    _nodes: dict[str, NodeRecord] = field(default_factory=dict)
+    nodes: dict[str, NodeRecord] = field(default_factory=dict)
     _places: dict[tuple[str, str | None, str | None], str] = field(default_factory=dict)
     _alike: dict[tuple[str, str | None, str | None], set[str]] = field(default_factory=dict)
 
     def add_nodes(self, nodes: Iterable[NodeRecord]) -> None:
         """Add compute nodes, or replace what was known of them."""
         for node in nodes:
-            self._nodes[node.uuid] = node
+            self.nodes[node.uuid] = node
             self._places[node.cell, node.host, node.name] = node.uuid
             for key in ((node.cell, node.host, None), (node.cell, None, node.name)):
                 self._alike.setdefault(key, set()).add(node.uuid)
-
-    @property
-    def nodes(self) -> Mapping[str, NodeRecord]:
-        """The compute nodes of all cells, by UUID."""
-        return self._nodes
 
     def node_at(self, cell: str, place: Place) -> str | None:
         """Return the UUID of the compute node there, or None.
@@ -84,7 +79,7 @@ class Topology:
 
     def label(self, root: str) -> str:
         """Return how an operator calls the host or provider."""
-        node = self._nodes.get(root)
+        node = self.nodes.get(root)
         if node:
             return node.host if node.host == node.name else f"{node.host} ({node.name})"
         provider = self.providers.get(root)
@@ -143,12 +138,7 @@ class ConsumerCheck:
         return finding(Kind.ENDED_MIGRATION, records.uuid, self._hosts(holding), detail, home=home)
 
     def _unknown(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
-        mapping = records.mapping
-        if records.build_requested and self._recent(records.build_requested_at):
-            return None
-        if mapping and self._recent(mapping.changed_at):
-            return None
-        if self._recent(records.deleted_at):
+        if any(map(self._recent, (records.build_requested_at, records.mapped_at, records.deleted_at))):
             return None
         known = "No cell has an instance or a migration with this UUID"
         if records.deleted_at:
@@ -203,31 +193,19 @@ class ConsumerCheck:
             for provider, amounts in holding.items()
             if self.topology.root_of(provider) in wrong
         }
-        both = bool(roots & homes)
-        arrival = self._arrival(records, wrong)
-        explained = (
-            f"a {arrival.kind} there ended as {arrival.status}{_since(arrival.changed_at)}"
-            if arrival
-            else "no migration explains that"
-        )
+        kind = Kind.TWO_HOSTS if roots & homes else Kind.OTHER_HOST
+        step, words = "", dict[str, str]()
+        if arrival := self._arrival(records, wrong):
+            explained = f"a {arrival.kind} there ended as {arrival.status}{_since(arrival.changed_at)}"
+            step, words["arrived"] = GUEST_ARRIVED, arrival.dest[0] or others
+        else:
+            explained, words["home"] = "no migration explains that", instance.host or ""
+            words["remove"] = ", ".join(f"`{UNSET} {each} {records.uuid}`" for each in sorted(held))
         detail = (
-            f"nova has the instance on host {instance.host}. It {'also ' if both else ''}holds "
+            f"nova has the instance on host {instance.host}. It {'also ' * (kind is Kind.TWO_HOSTS)}holds "
             f"{self._amounts(held)} on {others}; {explained}."
         )
-        if arrival:
-            kind = Kind.TWO_HOSTS if both else Kind.OTHER_HOST
-            hosts = self._hosts(holding)
-            return finding(
-                kind, records.uuid, hosts, detail, GUEST_ARRIVED, arrived=arrival.dest[0] or others
-            )
-        return finding(
-            Kind.TWO_HOSTS if both else Kind.OTHER_HOST,
-            records.uuid,
-            self._hosts(holding),
-            detail,
-            home=instance.host or "",
-            remove=", ".join(f"`{UNSET} {provider} {records.uuid}`" for provider in sorted(held)),
-        )
+        return finding(kind, records.uuid, self._hosts(holding), detail, step, **words)
 
     def _arrival(self, records: ConsumerRecords, wrong: set[str]) -> MigrationRecord | None:
         """Return the last migration of an instance, if it ended on a host where nova does not have it.
@@ -272,40 +250,29 @@ class ConsumerCheck:
 
 
 def inventories(state: AuditedState, host: str) -> list[AuditFinding]:
-    """Return what is wrong with the numbers of one provider."""
-    return [*_over_committed(state, host), *_hidden(state, host)]
+    """Return what is wrong with the numbers of one provider.
+
+    Allocations that count as used may be shown by no consumer (spec: placement-and-workflow 4.5).
+    """
+    seen, name, found = _summed(state.allocations.values()), state.provider.name, []
+    used = sorted(state.used.items())
+    over = [
+        f"{each} {n} of {state.capacity.get(each, 0)}" for each, n in used if n > state.capacity.get(each, 0)
+    ]
+    hidden = [f"{each} {n - seen[each]}" for each, n in used if n > seen[each] and state.consistent]
+    if over:
+        detail = f"More is used than provider {name} has: {', '.join(over)}."
+        found.append(finding(Kind.OVER_COMMITTED, state.provider.uuid, host, detail))
+    if hidden:
+        detail = f"Placement counts as used on provider {name}, for no consumer: {', '.join(hidden)}."
+        found.append(finding(Kind.HIDDEN, state.provider.uuid, host, detail))
+    return found
 
 
 def without_service(node: NodeRecord, host: str) -> AuditFinding:
     """Return the finding about a compute node whose host has no service record."""
     detail = "nova has no compute service record of this host, so that it gets no instances."
     return finding(Kind.NO_SERVICE, node.uuid, host, detail)
-
-
-def _over_committed(state: AuditedState, host: str) -> list[AuditFinding]:
-    over = [
-        f"{name} {used} of {state.capacity.get(name, 0)}"
-        for name, used in sorted(state.used.items())
-        if used > state.capacity.get(name, 0)
-    ]
-    if not over:
-        return []
-    detail = f"More is used than provider {state.provider.name} has: {', '.join(over)}."
-    return [finding(Kind.OVER_COMMITTED, state.provider.uuid, host, detail)]
-
-
-def _hidden(state: AuditedState, host: str) -> list[AuditFinding]:
-    """Allocations that count as used but that no consumer shows (spec: placement-and-workflow 4.5)."""
-    if not state.consistent:
-        return []
-    seen = _summed(state.allocations.values())
-    hidden = [f"{name} {used - seen[name]}" for name, used in sorted(state.used.items()) if used > seen[name]]
-    if not hidden:
-        return []
-    detail = (
-        f"Placement counts as used on provider {state.provider.name}, for no consumer: {', '.join(hidden)}."
-    )
-    return [finding(Kind.HIDDEN, state.provider.uuid, host, detail)]
 
 
 def _summed(found: Iterable[Amounts]) -> Counter[str]:

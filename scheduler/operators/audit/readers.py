@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.engine import Engine
 
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief
@@ -24,17 +22,16 @@ from scheduler.nova_db.scatter_gather import CellCalls
 from scheduler.nova_db.schema import (
     build_requests,
     cell_mappings,
-    chunks,
     compute_nodes,
     instance_mappings,
     instances,
     migrations,
+    rows_with,
     services,
 )
 from scheduler.operators.audit.values import (
     AuditedState,
     ConsumerRecords,
-    InstanceMapping,
     InstanceRecord,
     MigrationRecord,
     NodeRecord,
@@ -80,93 +77,73 @@ class NovaReader:
 
     def instances(self) -> Iterator[list[InstanceRecord]]:
         """Return the instances that are on a host, page by page."""
-        for cell, rows in self._pages(
-            _instances_query().where(instances.c.host.is_not(None)), instances.c.id
-        ):
+        query = _instances_query().where(instances.c.host.is_not(None))
+        for cell, rows in self._pages(query, instances.c.id):
             yield [_instance(cell, row) for row in rows]
-
-    def _pages(self, query: sa.Select, number: sa.Column) -> Iterator[tuple[Cell, list[sa.Row]]]:
-        for cell in self._cells:
-            last = 0
-            while cell.uuid != CELL0:
-                page = query.where(number > last).order_by(number).limit(PAGE)
-                rows = self._ask([cell], partial(self._page, page))[cell.uuid]
-                if not rows:
-                    break
-                last = rows[-1].id
-                yield cell, rows
-
-    def _page(self, query: sa.Select, cell: Cell) -> list[sa.Row]:
-        with self._engine(cell).connect() as connection:
-            return list(connection.execute(query))
 
     def nodes_at(self, hosts: Iterable[str]) -> list[NodeRecord]:
         """Return the compute nodes of these service hosts as they are now."""
         wanted = sorted(set(hosts))
-        pages = self._ask(self._cells, lambda cell: self._nodes_of(cell, wanted))
-        return [node for page in pages.values() for node in page]
+        found = self._ask(
+            self._cells, lambda cell: self._rows(cell, _nodes_query(), compute_nodes.c.host, wanted)
+        )
+        return [_node(cell, row) for cell, rows in found for row in rows]
 
     def records(self, uuids: Iterable[str]) -> dict[str, ConsumerRecords]:
         """Return what the databases say about each of these consumers."""
         found = {uuid: ConsumerRecords(uuid) for uuid in uuids}
-        for records, moves in self._ask(
-            self._cells, lambda cell: self._instances_and_moves(cell, list(found))
-        ).values():
-            for record in records:
-                found[record.uuid].instances.append(record)
-            for move in moves:
+        moves = sa.select(migrations).where(migrations.c.deleted == 0)
+
+        def read(cell: Cell) -> tuple[list[sa.Row], list[sa.Row]]:
+            rows = self._rows(cell, _instances_query(), instances.c.uuid, found)
+            columns = migrations.c.uuid, migrations.c.instance_uuid
+            return rows, [row for column in columns for row in self._rows(cell, moves, column, found)]
+
+        for cell, (rows, moved) in self._ask(self._cells, read):
+            for row in rows:
+                found[row.uuid].instances.append(_instance(cell, row))
+            for move in (_migration(cell, row) for row in moved):
                 for uuid in {move.uuid, move.instance} & found.keys():
                     if move not in found[uuid].migrations:
                         found[uuid].migrations.append(move)
-        self._add_api(found)
-        self._add_deleted(found)
+        absent = [uuid for uuid, one in found.items() if not one.instances and not one.own_migrations]
+        if absent:
+            self._add_api(found, absent)
+        self._add_deleted(found, absent)
         return found
 
-    def _add_deleted(self, found: dict[str, ConsumerRecords]) -> None:
+    def _add_deleted(self, found: dict[str, ConsumerRecords], absent: list[str]) -> None:
         """Add since when instances are deleted: consumers, and those of migrations in flight."""
-        absent = {uuid for uuid, one in found.items() if not one.instances and not one.own_migrations}
-        moved = {move.instance for one in found.values() for move in one.own_migrations if move.in_flight}
-        wanted = sorted(absent | moved)
-        rows: dict[str, datetime | None] = {}
-        alive: set[str] = set()
-        for live, deleted in self._ask(self._cells, lambda cell: self._life_of(cell, wanted)).values():
-            alive |= live
-            rows |= deleted
-        for uuid in absent:
-            found[uuid].deleted_at = rows.get(uuid)
-        for move in (move for one in found.values() for move in one.own_migrations):
-            if move.instance in moved - alive:
-                move.instance_gone, move.gone_since = True, rows.get(move.instance)
-
-    def _life_of(self, cell: Cell, uuids: list[str]) -> tuple[set[str], dict[str, datetime | None]]:
-        """Return which instances have a live row in a cell, and when the others there were deleted."""
+        own = [move for one in found.values() for move in one.own_migrations]
+        moved = {move.instance for move in own if move.in_flight}
         columns = instances.c
         query = sa.select(columns.uuid, columns.deleted, columns.deleted_at)
-        rows = self._rows(cell, query, columns.uuid, uuids)
-        deleted = {
-            row.uuid: row.deleted_at if isinstance(row.deleted_at, datetime) else None
-            for row in rows
-            if row.deleted
-        }
-        return {row.uuid for row in rows if not row.deleted}, deleted
+        wanted = sorted(moved.union(absent))
+        alive, gone = set[str](), dict[str, datetime | None]()
+        for _, rows in self._ask(self._cells, lambda cell: self._rows(cell, query, columns.uuid, wanted)):
+            alive |= {row.uuid for row in rows if not row.deleted}
+            gone |= {row.uuid: _moment(row.deleted_at) for row in rows if row.deleted}
+        for uuid in absent:
+            found[uuid].deleted_at = gone.get(uuid)
+        for move in own:
+            if move.instance in moved - alive:
+                move.instance_gone, move.gone_since = True, gone.get(move.instance)
 
-    # -- the API database
-
-    def _add_api(self, found: dict[str, ConsumerRecords]) -> None:
-        missing = [uuid for uuid, one in found.items() if not one.instances and not one.own_migrations]
-        mapped: dict[str, InstanceMapping] = {}
-        requested: dict[str, datetime | None] = {}
-        if missing:
-            with self._api() as connection:
-                mapped = _read_mappings(connection, missing)
-                requested = _read_build_requests(connection, missing)
-        cells = {None, *(cell.uuid for cell in self._cells)}
-        if new := {one.cell for one in mapped.values()} - cells:
-            raise NovaUnreadable(f"Cell {new.pop()} was added during the audit: run it again")
-        for uuid in missing:
-            one = found[uuid]
-            one.mapping, one.build_requested = mapped.get(uuid), uuid in requested
-            one.build_requested_at = requested.get(uuid)
+    def _add_api(self, found: dict[str, ConsumerRecords], absent: list[str]) -> None:
+        mapped, requested = instance_mappings.c, build_requests.c
+        mappings = sa.select(
+            mapped.instance_uuid, mapped.created_at, mapped.updated_at, cell_mappings.c.uuid
+        ).join_from(instance_mappings, cell_mappings, isouter=True)
+        builds = sa.select(requested.instance_uuid, requested.created_at, requested.updated_at)
+        known = {None, *(cell.uuid for cell in self._cells)}
+        with self._api() as connection:
+            for row in rows_with(connection, mappings, mapped.instance_uuid, absent):
+                if row.uuid not in known:
+                    raise NovaUnreadable(f"Cell {row.uuid} was added during the audit: run it again")
+                found[row.instance_uuid].mapped_at = _changed_at(row)
+            for row in rows_with(connection, builds, requested.instance_uuid, absent):
+                one = found[row.instance_uuid]
+                one.build_requested, one.build_requested_at = True, _changed_at(row)
 
     @contextmanager
     def _api(self) -> Iterator[sa.Connection]:
@@ -178,36 +155,33 @@ class NovaReader:
 
     # -- cells
 
-    def _engine(self, cell: Cell) -> Engine:
-        if cell.url is None:
-            raise ConfigError("it has no database connection")
-        return self._engines.cell(cell.uuid, cell.url)
-
-    def _ask(self, cells: Sequence[Cell], read: Callable[[Cell], Any]) -> dict[str, Any]:
+    def _ask(self, cells: Sequence[Cell], read: Callable[[Cell], Any]) -> list[tuple[Cell, Any]]:
+        """Return what is read of each cell."""
         answers = self._calls.scatter_gather(cells, read)
         for cell in cells:
             if error := answers[cell.uuid].error:
                 raise NovaUnreadable(f"Cannot read the database of cell {cell}: {brief(error)}") from error
-        return {uuid: answer.value for uuid, answer in answers.items()}
+        return [(cell, answers[cell.uuid].value) for cell in cells]
 
-    def _nodes_of(self, cell: Cell, hosts: list[str]) -> list[NodeRecord]:
-        return [_node(cell, row) for row in self._rows(cell, _nodes_query(), compute_nodes.c.host, hosts)]
+    def _pages(self, query: sa.Select, number: sa.Column) -> Iterator[tuple[Cell, list[sa.Row]]]:
+        def read(cell: Cell) -> list[sa.Row]:
+            with self._connect(cell) as connection:
+                return list(connection.execute(query.where(number > last).order_by(number).limit(PAGE)))
 
-    def _instances_and_moves(
-        self, cell: Cell, uuids: list[str]
-    ) -> tuple[list[InstanceRecord], list[MigrationRecord]]:
-        found = [
-            _instance(cell, row) for row in self._rows(cell, _instances_query(), instances.c.uuid, uuids)
-        ]
-        rows = [
-            *self._rows(cell, _migrations_query(), migrations.c.uuid, uuids),
-            *self._rows(cell, _migrations_query(), migrations.c.instance_uuid, uuids),
-        ]
-        return found, [_migration(cell, row) for row in rows]
+        for cell in self._cells:
+            last = 0
+            while cell.uuid != CELL0 and (rows := self._ask([cell], read)[0][1]):
+                last = rows[-1].id
+                yield cell, rows
 
-    def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: list[str]) -> list[sa.Row]:
-        with self._engine(cell).connect() as connection:
-            return _named_rows(connection, query, column, values)
+    def _rows(self, cell: Cell, query: sa.Select, column: sa.Column, values: Iterable[str]) -> list[sa.Row]:
+        with self._connect(cell) as connection:
+            return rows_with(connection, query, column, values)
+
+    def _connect(self, cell: Cell) -> sa.Connection:
+        if cell.url is None:
+            raise ConfigError("it has no database connection")
+        return self._engines.cell(cell.uuid, cell.url).connect()
 
 
 def _nodes_query() -> sa.Select:
@@ -221,19 +195,8 @@ def _nodes_query() -> sa.Select:
 
 def _instances_query() -> sa.Select:
     columns = instances.c
-    return sa.select(
-        columns.id,
-        columns.uuid,
-        columns.host,
-        columns.node,
-        columns.vm_state,
-        columns.created_at,
-        columns.updated_at,
-    ).where(columns.deleted == 0)
-
-
-def _migrations_query() -> sa.Select:
-    return sa.select(migrations).where(migrations.c.deleted == 0)
+    names = columns.id, columns.uuid, columns.host, columns.node, columns.vm_state
+    return sa.select(*names, columns.created_at, columns.updated_at).where(columns.deleted == 0)
 
 
 def _node(cell: Cell, row: sa.Row) -> NodeRecord:
@@ -245,44 +208,19 @@ def _instance(cell: Cell, row: sa.Row) -> InstanceRecord:
 
 
 def _migration(cell: Cell, row: sa.Row) -> MigrationRecord:
-    return MigrationRecord(
-        row.uuid,
-        row.instance_uuid,
-        cell.uuid,
-        row.migration_type,
-        row.status,
-        (row.source_compute, row.source_node),
-        (row.dest_compute, row.dest_node),
-        _changed_at(row),
-    )
+    source, dest = (row.source_compute, row.source_node), (row.dest_compute, row.dest_node)
+    what = row.uuid, row.instance_uuid, cell.uuid, row.migration_type, row.status
+    return MigrationRecord(*what, source, dest, _changed_at(row))
 
 
 def _changed_at(row: sa.Row) -> datetime | None:
-    # A value that is no time, such as MySQL's zero date, counts as none.
-    moments = [moment for moment in (row.created_at, row.updated_at) if isinstance(moment, datetime)]
+    moments = [moment for moment in map(_moment, (row.created_at, row.updated_at)) if moment]
     return max(moments, default=None)
 
 
-def _read_mappings(connection: sa.Connection, uuids: list[str]) -> dict[str, InstanceMapping]:
-    columns = instance_mappings.c
-    query = sa.select(
-        columns.instance_uuid, columns.created_at, columns.updated_at, cell_mappings.c.uuid
-    ).join_from(instance_mappings, cell_mappings, isouter=True)
-    rows = _named_rows(connection, query, columns.instance_uuid, uuids)
-    return {row.instance_uuid: InstanceMapping(row.uuid, _changed_at(row)) for row in rows}
-
-
-def _read_build_requests(connection: sa.Connection, uuids: list[str]) -> dict[str, datetime | None]:
-    columns = build_requests.c
-    query = sa.select(columns.instance_uuid, columns.created_at, columns.updated_at)
-    rows = _named_rows(connection, query, columns.instance_uuid, uuids)
-    return {row.instance_uuid: _changed_at(row) for row in rows}
-
-
-def _named_rows(
-    connection: sa.Connection, query: sa.Select, column: sa.Column, uuids: list[str]
-) -> list[sa.Row]:
-    return [row for piece in chunks(uuids) for row in connection.execute(query.where(column.in_(piece)))]
+def _moment(value: object) -> datetime | None:
+    """Return a time; None for a value that is none, such as MySQL's zero date."""
+    return value if isinstance(value, datetime) else None
 
 
 SHARING = "MISC_SHARES_VIA_AGGREGATE"

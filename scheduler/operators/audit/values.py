@@ -18,7 +18,6 @@ Place = tuple[str | None, str | None]
 
 #: Statuses of a migration that has ended. An evacuation is ``done`` before its source is cleaned up.
 ENDED = frozenset({"confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"})
-EVACUATION = "evacuation"
 
 #: Statuses of a migration after which the guest is on its destination.
 ARRIVED = frozenset({"completed", "confirmed", "done"})
@@ -102,15 +101,7 @@ class MigrationRecord:
         The source of an evacuation is freed when its compute starts again
         (spec: host-state-and-cells 7.6).
         """
-        return self.in_flight or (self.kind == EVACUATION and self.status == "done")
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceMapping:
-    """A row of ``instance_mappings``; ``cell`` is None until the instance was scheduled."""
-
-    cell: str | None
-    changed_at: datetime | None = None
+        return self.in_flight or (self.kind == "evacuation" and self.status == "done")
 
 
 @dataclass(slots=True)
@@ -120,6 +111,7 @@ class ConsumerRecords:
     Attributes:
         instances: rows with this UUID; two during a resize between cells.
         migrations: rows with this UUID, or of the instance with this UUID.
+        mapped_at: time of its row in ``instance_mappings``, if there is one with a readable time.
         build_requested: whether there is a build request, which waits for its instance.
         build_requested_at: time of the build request, if readable.
         deleted_at: when nova deleted the instance with this UUID; None if it has no row of that.
@@ -128,7 +120,7 @@ class ConsumerRecords:
     uuid: str
     instances: list[InstanceRecord] = field(default_factory=list)
     migrations: list[MigrationRecord] = field(default_factory=list)
-    mapping: InstanceMapping | None = None
+    mapped_at: datetime | None = None
     build_requested: bool = False
     build_requested_at: datetime | None = None
     deleted_at: datetime | None = None

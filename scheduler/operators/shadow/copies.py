@@ -11,7 +11,6 @@ import random
 import struct
 import threading
 import time
-from typing import Any
 import uuid
 
 from amqp import exceptions as amqp_errors
@@ -24,6 +23,7 @@ from oslo_log import log as logging
 from scheduler import objects
 from scheduler.errors import BerthError, InvalidRequest
 from scheduler.logs import OutageLog
+from scheduler.rpc import wire
 from scheduler.rpc.context import RequestContext
 from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.stream.broker import BrokerHost
@@ -77,23 +77,22 @@ def read_copy(body: bytes | str, now: float) -> Copy | None:
         message = orjson.loads(envelope["oslo.message"])
         if message.get("method") != METHOD:
             return None
-        arguments = message["args"]
+        arguments, context = message["args"], wire.read(message).context
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"a message is not one of oslo.messaging: {error!r}") from error
     if "spec_obj" not in arguments or not arguments.get("instance_uuids"):
         return None
     serializer = ObjectSerializer(LARGEST_ARGUMENT)
-    values = {key.removeprefix("_context_"): message[key] for key in message if key.startswith("_context_")}
-    context = serializer.deserialize_context(values)
+    caller = serializer.deserialize_context(context)
     try:
-        spec = serializer.deserialize_entity(context, arguments["spec_obj"])
+        spec = serializer.deserialize_entity(caller, arguments["spec_obj"])
     except InvalidRequest as error:
         raise ValueError(f"a request cannot be read: {error}") from None
     if not isinstance(spec, objects.RequestSpec):
         raise ValueError("a request cannot be read: no RequestSpec")  # noqa: TRY004 - as for JSON
     if spec.is_rebuild:
         return None
-    return Copy(context, spec, tuple(arguments["instance_uuids"]), now)
+    return Copy(caller, spec, tuple(arguments["instance_uuids"]), now)
 
 
 class Copies:
@@ -142,15 +141,26 @@ class Copies:
             self._stopped.wait(RETRY_INTERVAL)
 
     def _receive(self, connection: kombu.Connection, take: Callable[[Copy], None]) -> None:
-        channel = connection.channel()
-        queue = self._declare(channel)
+        channel, queue = connection.channel(), f"berth-shadow.{uuid.uuid4().hex}"
+        arguments = {
+            "x-max-length": MOST_WAITING,
+            "x-overflow": "drop-head",
+            "x-message-ttl": int(LONGEST_WAIT * 1000),
+        }
+        channel.queue_declare(queue, exclusive=True, auto_delete=False, arguments=arguments)
+        # The exchange is nova's: it is used as it is, whatever its properties.
+        channel.queue_bind(queue, self._exchange, self._topic)
         self._outage.report_success()
         LOG.info("Receiving copies of requests on %s in queue %s", self._topic, queue)
 
         def receive(message: Message) -> None:
-            copy = self._read(message.body)
-            if copy is not None:
-                take(copy)
+            try:
+                copy = read_copy(message.body, self._clock())
+            except ValueError as error:
+                LOG.warning("Skipped a copy of a request: %s", error)
+            else:
+                if copy is not None:
+                    take(copy)
             channel.basic_ack(message.delivery_tag)
 
         # Messages of the AMQP library: those of kombu would decompress whatever was sent, without a bound
@@ -161,22 +171,3 @@ class Copies:
                 connection.drain_events(timeout=POLL_INTERVAL)
             except TimeoutError:
                 connection.heartbeat_check()
-
-    def _declare(self, channel: Any) -> str:
-        queue = f"berth-shadow.{uuid.uuid4().hex}"
-        arguments = {
-            "x-max-length": MOST_WAITING,
-            "x-overflow": "drop-head",
-            "x-message-ttl": int(LONGEST_WAIT * 1000),
-        }
-        channel.queue_declare(queue, exclusive=True, auto_delete=False, arguments=arguments)
-        # The exchange is nova's: it is used as it is, whatever its properties.
-        channel.queue_bind(queue, self._exchange, self._topic)
-        return queue
-
-    def _read(self, body: bytes | str) -> Copy | None:
-        try:
-            return read_copy(body, self._clock())
-        except ValueError as error:
-            LOG.warning("Skipped a copy of a request: %s", error)
-            return None

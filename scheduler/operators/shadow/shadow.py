@@ -91,17 +91,11 @@ class _Chosen(NamedTuple):
         return self.received_at <= other.seen_at and other.received_at <= self.seen_at
 
 
-class _OwnFiles(RotatingFileHandler):
-    """Files that other users cannot read: they name the hosts of instances."""
+class ComparisonFile(RotatingFileHandler):
+    """Where comparisons are written: JSON lines, in a bounded number of files.
 
-    def _open(self) -> Any:
-        file = super()._open()
-        os.fchmod(file.fileno(), 0o600)
-        return file
-
-
-class ComparisonFile:
-    """Where comparisons are written: JSON lines, in a bounded number of files."""
+    Other users cannot read them: they name the hosts of instances.
+    """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         """Open the file.
@@ -110,16 +104,17 @@ class ComparisonFile:
             OSError: It cannot be written.
         """
         self.clock = clock
-        self._handler = _OwnFiles(directory / FILE, "a", LARGEST_FILE, MOST_FILES, "utf-8")
+        super().__init__(directory / FILE, "a", LARGEST_FILE, MOST_FILES, "utf-8")
+
+    def _open(self) -> Any:
+        file = super()._open()
+        os.fchmod(file.fileno(), 0o600)
+        return file
 
     def write(self, compared: Compared) -> None:
         """Write one comparison."""
         line = msgspec.json.encode(compared).decode()
-        self._handler.emit(logging.LogRecord(__name__, logging.INFO, "", 0, line, None, None))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._handler.close()
+        self.emit(logging.LogRecord(__name__, logging.INFO, "", 0, line, None, None))
 
 
 class Shadow:

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from scheduler.operators.audit.compare import ConsumerCheck, Topology
 from scheduler.operators.audit.values import (
     ConsumerRecords,
-    InstanceMapping,
     InstanceRecord,
     MigrationRecord,
     NodeRecord,
@@ -67,8 +66,8 @@ class Cloud:
         self.records[instance] = replace(self._records(instance), deleted_at=at)
         return self
 
-    def mapping(self, uuid, cell=None, changed=OLD):
-        self.records[uuid] = replace(self._records(uuid), mapping=InstanceMapping(cell, changed))
+    def mapping(self, uuid, changed=OLD):
+        self.records[uuid] = replace(self._records(uuid), mapped_at=changed)
         return self
 
     def build_request(self, uuid, at=OLD):

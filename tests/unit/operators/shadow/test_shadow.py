@@ -443,7 +443,7 @@ def test_comparisons_are_for_their_owner_alone(tmp_path):
     (tmp_path / "berth-shadow.jsonl").touch(0o644)  # of an earlier version
     file = ComparisonFile(tmp_path)
     file.write(comparison(ShadowVerdict.SAME, 9.0))
-    file._handler.doRollover()
+    file.doRollover()
     file.write(comparison(ShadowVerdict.SAME, 9.0))
     file.close()
     modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
