@@ -132,13 +132,7 @@ def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
         WrongArgument: There is no such host, aggregate, zone or cell, or none is named.
     """
     table, names = cloud.snapshot.table, cloud.snapshot.cell_names()
-    everywhere = range(len(table))
-    zones: dict[str, list[int]] = {}
-    cells: dict[str, list[int]] = {}
-    for row in everywhere:
-        zones.setdefault(cloud.snapshot.zone(row), []).append(row)
-        for name in {names[table.rows[row].cell_uuid], table.rows[row].cell_uuid}:
-            cells.setdefault(name, []).append(row)
+    cells = {row: cloud.snapshot.place(row)[0] for row in range(len(table))}
     aggregates = {
         one.name: [row for host in one.hosts for row in table.rows_named.get(host, ())]
         for one in table.aggregates
@@ -147,8 +141,8 @@ def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
     for what, wanted, known in (
         ("host", args.host, table.rows_named),
         ("aggregate", args.aggregate, aggregates),
-        ("availability zone", args.zone, zones),
-        ("cell", args.cell, cells),
+        ("availability zone", args.zone, cloud.snapshot.rows_by(lambda row: [cloud.snapshot.zone(row)])),
+        ("cell", args.cell, cloud.snapshot.rows_by(lambda row: {names[cells[row]], cells[row]})),
     ):
         for name in wanted:
             if name not in known:

@@ -7,7 +7,6 @@ from typing import Any, cast
 import msgspec
 from oslo_utils import uuidutils
 
-from scheduler import objects
 from scheduler.decisions import document
 from scheduler.logs import count_text
 from scheduler.operators.app import count
@@ -111,20 +110,9 @@ def dry_run(cloud: PlannedCloud, spec: Any) -> DryRunPlan:
 
 def _join_group(cloud: PlannedCloud, spec: Any, uuids: list[str]) -> None:
     """Put new instances into the server group of a request, whose hosts are those of its members."""
-    group = read(spec, "instance_group")
-    if group is None:
+    if read(spec, "instance_group") is None:
         return
-    uuid = read(group, "uuid", "")
-    members = [*read(group, "members", ()), *uuids]
-    hosts, _ = cloud.places.hosts_of_instances(members)
-    spec.instance_group = objects.InstanceGroup(
-        **{
-            name: getattr(group, name)
-            for name in ("id", "uuid", "name", "user_id", "project_id", "policy")
-            if name in group
-        },
-        _rules=dict(read(group, "_rules", {})),
-        members=members,
-        hosts=sorted(hosts),
-    )
-    cloud.snapshot.groups[uuid] = spec.instance_group
+    group = spec.instance_group = spec.instance_group.obj_clone()
+    group.members = [*read(group, "members", ()), *uuids]
+    group.hosts = sorted(cloud.places.hosts_of_instances(group.members)[0])
+    cloud.snapshot.groups[read(group, "uuid", "")] = group

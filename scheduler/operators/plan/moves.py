@@ -1,7 +1,8 @@
 """Moving instances to other hosts as conductors and computes do it: one after the other, each to its end."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
 import re
@@ -17,7 +18,7 @@ from scheduler.operators.plan.command import NAMED, Plan
 from scheduler.operators.plan.movable import way_of
 from scheduler.operators.shown.shown import Columns, Table, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud, TakenHost
-from scheduler.operators.snapshot.snapshot import MISSING, ShowProgress, no_progress
+from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
 from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -111,12 +112,10 @@ class Mover:
     def request(self, batch: Sequence[int]) -> objects.RequestSpec:
         """Return the request that a conductor would send for another host in the cell of instances."""
         spec: Any = self._snapshot.request(batch[0])
-        rows = [int(self._cloud.places.rows[index]) for index in batch]
-        closed = self._cloud.closed
-        leaving = {
-            row for row in rows if self._explain or not closed[row]
-        }  # to ignore a closed one again costs time
-        spec.ignore_hosts = sorted({self._cloud.host(row) for row in leaving}) or None
+        rows = {int(self._cloud.places.rows[index]) for index in batch}
+        # to ignore a closed host again costs time
+        leaving = {row for row in rows if self._explain or not self._cloud.closed[row]}
+        spec.ignore_hosts = sorted(map(self._cloud.host, leaving)) or None
         return self.to_cell(spec, self._cell(batch[0]))
 
     @staticmethod
@@ -136,12 +135,18 @@ class Mover:
         moves, stuck, left = list[Move](), list[Stuck](), list(indices)
         total = len(left)
         while left:
-            done, failed = self._move_once(left, len(moves), total, progress)
+            done, failed = list[Move](), list[Stuck]()
+            for batch in self.batches(left):
+                more, rest = self._move_batch(batch)
+                done += more
+                failed += rest
+                progress("instances", len(moves) + len(done) + len(failed), total)
             moves += done
-            groups = {self.group_of(move.index) for move in done}
+            groups = [self._snapshot.groups.get(self.group_of(move.index)) for move in done]
+            affine = {group.uuid for group in groups if group and group.policy == "affinity"}
             again = [
                 each for each in failed
-                if (done and self.names_others(each.index)) or self._follows(each.index, groups)
+                if self.group_of(each.index) in affine or (done and self.names_others(each.index))
             ]  # fmt: skip
             stuck = [each for each in (*stuck, *failed) if each not in again]
             left = [each.index for each in again]
@@ -156,11 +161,6 @@ class Mover:
         stored = self._snapshot.stored_request(index)
         return stored is not None and stored.names_instances
 
-    def _follows(self, index: int, moved: Collection[str]) -> bool:
-        """Whether an instance may go where others of its server group have gone."""
-        group = self._snapshot.groups.get(self.group_of(index))
-        return group is not None and group.uuid in moved and group.policy == "affinity"
-
     def explained(self, stuck: Iterable[Stuck]) -> list[Stuck]:
         """Return instances without a place with the reasons, as the cloud is now; equal ones share one."""
         found: dict[tuple[int, str, str], str] = {}
@@ -174,37 +174,20 @@ class Mover:
             again.append(replace(each, why=each.why or found[key]))
         return again
 
-    def _move_once(
-        self, indices: Sequence[int], moved: int, total: int, progress: ShowProgress
-    ) -> tuple[list[Move], list[Stuck]]:
-        moves, stuck = list[Move](), list[Stuck]()
-        for batch in self.batches(indices):
-            if self._snapshot.instances.specs[batch[0]] == MISSING:
-                stuck += [Stuck(index, "no readable request of it is stored", {}) for index in batch]
-                continue
-            done, failed = self._move_batch(batch)
-            moves += done
-            stuck += failed
-            progress("instances", moved + len(moves) + len(stuck), total)
-        return moves, stuck
-
     def _move_batch(self, batch: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
-        cloud, uuids = self._cloud, self._snapshot.instances.uuids
-        moves, left = list[Move](), list(batch)
+        """Move instances of one request as far as there are places."""
+        if self._snapshot.stored_request(batch[0]) is None:
+            return [], [Stuck(index, "no readable request of it is stored", {}) for index in batch]
+        uuids, moves, left = self._snapshot.instances.uuids, list[Move](), list(batch)
+        explain = None if self._explain else False
         while left:
-            spec = self.request(left)
-            decision = cloud.decide(
-                spec,
-                [uuids[index] for index in left],
-                explain=None if self._explain else False,
-                separately=True,
-            )
-            done = [self._settle(index, one, spec) for index, one in zip(left, decision.chosen, strict=False)]
-            moves += done
-            left = left[len(done) :]
-            if not done:  # the others have the same request
+            spec, wanted = self.request(left), [uuids[index] for index in left]
+            decision = self._cloud.decide(spec, wanted, explain=explain, separately=True)
+            if not decision.chosen:
                 amounts = dict(decision.queries[0].amounts()) if decision.queries else {}
                 return moves, [Stuck(index, decision.why, amounts) for index in left]
+            moves += [self._settle(*each, spec) for each in zip(left, decision.chosen, strict=False)]
+            left = left[len(decision.chosen) :]
         return moves, []
 
     def _settle(self, index: int, chosen: TakenHost, spec: objects.RequestSpec) -> Move:
@@ -223,17 +206,12 @@ class Mover:
         """Return what an instance takes of its node, by class; None if it also takes of other providers."""
         number = int(self._snapshot.instances.specs[index])
         if number not in self._amounts:
-            self._amounts[number] = self._amounts_of(index)
+            uuid = self._snapshot.instances.uuids[index]
+            request, plain = SchedulingRequest.of(self._snapshot.request(index), [uuid]), None
+            with suppress(BerthError):
+                plain = only_plain_query(self._snapshot.candidate_hosts.queries(request))
+            self._amounts[number] = None if plain is None else plain.amounts
         return self._amounts[number]
-
-    def _amounts_of(self, index: int) -> Mapping[str, int] | None:
-        request = SchedulingRequest.of(self._snapshot.request(index), [self._snapshot.instances.uuids[index]])
-        try:
-            queries = self._snapshot.candidate_hosts.queries(request)
-        except BerthError:
-            return None
-        plain = only_plain_query(queries)
-        return None if plain is None else plain.amounts
 
 
 def summed(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -297,12 +297,12 @@ def _largest(cloud: PlannedCloud) -> str | None:
 def _together(cloud: PlannedCloud) -> int:
     """Return the most members of one group that is to be spread in one failure domain."""
     snapshot, key = cloud.snapshot, cloud.conf.berth.failure_domain_key
-    aggregates, most = snapshot.table.coded["aggregates"], 0
+    most = 0
     for group in snapshot.groups.values():
         if group.policy in ANTI_AFFINITY:
             members = [snapshot.instances.index_of.get(uuid, -1) for uuid in group.members]
             rows = [int(cloud.places.rows[at]) for at in members if at >= 0]
-            domains = Counter(domain for row in rows if row >= 0 for domain in aggregates[row].raw(key))
+            domains = Counter(name for row in rows if row >= 0 for name in snapshot.aggregates(row).raw(key))
             most = max(most, *domains.values(), 0)
     return most
 

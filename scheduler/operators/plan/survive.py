@@ -8,7 +8,8 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 import fnmatch
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import NamedTuple
 
 import msgspec
@@ -75,10 +76,9 @@ class SurviveCommand(PlanCommand):
         return survive(cloud, domains_of(cloud.snapshot, args.by), args.flavor)
 
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        kind, _, pattern = (args.by or "").partition(":")
-        if args.flavor or (args.by and (kind != "aggregate" or not pattern)):
+        if args.flavor or args.by == "zone":
             raise WrongArgument("--all takes --by aggregate:PATTERN, and no --flavor")
-        found = failures(cloud, domains_of_each_kind(cloud.snapshot, pattern or None))
+        found = failures(cloud, domains_of_each_kind(cloud.snapshot, args.by))
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
                 write_metrics(args.textfile, metrics(found))
@@ -98,30 +98,6 @@ def by_hosts(snapshot: Snapshot) -> list[Domain]:
     return [Domain(table.rows[rows[0]].host, tuple(map(int, rows))) for rows in hosts]
 
 
-def by_aggregate(snapshot: Snapshot, pattern: str) -> list[Domain]:
-    """Return the aggregates with names that match a pattern, as domains.
-
-    Raises:
-        WrongArgument: None does.
-    """
-    rows_named = snapshot.table.rows_named
-    found = [
-        Domain(one.name, tuple(sorted({int(row) for host in one.hosts for row in rows_named.get(host, ())})))
-        for one in snapshot.table.aggregates
-        if fnmatch.fnmatchcase(one.name, pattern)
-    ]
-    if not any(each.rows for each in found):
-        raise WrongArgument(f"No aggregate with a host has a name that matches {pattern}")
-    return sorted(each for each in found if each.rows)
-
-
-def by_zone(snapshot: Snapshot) -> list[Domain]:
-    zones: dict[str, list[int]] = {}
-    for row in range(len(snapshot.table)):
-        zones.setdefault(snapshot.zone(row), []).append(row)
-    return [Domain(zone, tuple(rows)) for zone, rows in sorted(zones.items())]
-
-
 def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
     """Return the failure domains that a command names.
 
@@ -133,38 +109,40 @@ def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
     """
     if by is None:
         return by_hosts(snapshot)
+    kind, _, pattern = by.partition(":")
     if by == "zone":
-        return by_zone(snapshot)
-    kind, colon, pattern = by.partition(":")
-    if kind != "aggregate" or not colon or not pattern:
+        return _domains(snapshot, lambda row: [snapshot.zone(row)])
+    if kind != "aggregate" or not pattern:
         raise WrongArgument(f"--by takes zone or aggregate:PATTERN, not {by}")
-    return by_aggregate(snapshot, pattern)
+    found = _domains(
+        snapshot, lambda row: fnmatch.filter((one.name for one in snapshot.aggregates(row)), pattern)
+    )
+    if not found:
+        raise WrongArgument(f"No aggregate with a host has a name that matches {pattern}")
+    return found
 
 
-def domains_of_each_kind(snapshot: Snapshot, pattern: str | None = None) -> dict[str, list[Domain]]:
+def _domains(snapshot: Snapshot, names_of: Callable[[int], Iterable[str]]) -> list[Domain]:
+    return [Domain(name, tuple(rows)) for name, rows in snapshot.rows_by(names_of).items()]
+
+
+def domains_of_each_kind(snapshot: Snapshot, by: str | None = None) -> dict[str, list[Domain]]:
     """Return what fails, by kind.
 
     Args:
-        pattern: Aggregates with such names are the failure domains; None: the aggregates that have
-            ``[berth] failure_domain_key`` in their metadata.
+        by: Names the failure domains; None: they are the aggregates with ``[berth] failure_domain_key``.
 
     Raises:
-        WrongArgument: No aggregate has such a name.
+        WrongArgument: There are no such domains.
     """
-    named = by_aggregate(snapshot, pattern) if pattern else _by_key(snapshot)
+    key = snapshot.conf.berth.failure_domain_key
     return {
         ONE_HOST: by_hosts(snapshot),
-        FAILURE_DOMAIN: named,
-        ZONE: by_zone(snapshot),
+        FAILURE_DOMAIN: domains_of(snapshot, by)
+        if by
+        else _domains(snapshot, lambda row: snapshot.aggregates(row).raw(key)),
+        ZONE: domains_of(snapshot, "zone"),
     }
-
-
-def _by_key(snapshot: Snapshot) -> list[Domain]:
-    found: dict[str, list[int]] = {}
-    for row in range(len(snapshot.table)):
-        for name in snapshot.table.coded["aggregates"][row].raw(snapshot.conf.berth.failure_domain_key):
-            found.setdefault(name, []).append(row)
-    return [Domain(name, tuple(rows)) for name, rows in sorted(found.items())]
 
 
 # -- documents -------------------------------------------------------------------------------------------
@@ -321,13 +299,9 @@ def _failed(losses: Losses, answer: DomainLoss) -> Failed:
     )
 
 
-def _most(found: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the largest amount of each class: what is missing for the worst case."""
-    most: dict[str, int] = {}
-    for each in found:
-        for name, amount in each.items():
-            most[name] = max(most.get(name, 0), amount)
-    return most
+def _most(found: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """Return the largest number of each name."""
+    return reduce(or_, map(Counter, found), Counter())
 
 
 def _most_common_flavor(snapshot: Snapshot) -> str | None:
@@ -340,10 +314,7 @@ def _most_common_flavor(snapshot: Snapshot) -> str | None:
 
 
 def _addable(losses: Losses, answers: Sequence[DomainLoss], flavor: str) -> int:
-    """Return how many instances of a flavor may be added until one of some failures is not survived.
-
-    Wherever they are, each of them needs a place on the other hosts after the failure.
-    """
+    """Return how many instances of a flavor fit on the other hosts after the worst of some failures."""
     found = fits(losses.cloud, of_flavor(losses.cloud.snapshot, flavor))
     headrooms = Headrooms(losses, {flavor: found})
     return min((int(headrooms.left(each.domain)[0][EVERYWHERE]) for each in answers), default=0)
@@ -443,14 +414,15 @@ def _kind(losses: Losses, kind: str, found: Sequence[DomainLoss]) -> FailureKind
 def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[DomainLoss]]) -> list[AtRisk]:
     """Return the flavors, those that lose most first."""
     names = [str(read(snapshot.flavor(index), "name", "?")) for index in range(len(snapshot.instances))]
-    worst: dict[str, dict[str, int]] = {name: dict.fromkeys(answers, 0) for name in names}
-    for kind, found in answers.items():
-        for answer in found:
-            for name, count in Counter(names[each.index] for each in answer.stuck).items():
-                worst[name][kind] = max(worst[name][kind], count)
-    total = Counter(names)
-    ordered = sorted(worst, key=lambda name: (-max(worst[name].values(), default=0), name))
-    return [AtRisk(name, total[name], worst[name]) for name in ordered]
+    worst = {
+        kind: _most(Counter(names[one.index] for one in each.stuck) for each in found)
+        for kind, found in answers.items()
+    }
+    flavors = [
+        AtRisk(name, total, {kind: lost[name] for kind, lost in worst.items()})
+        for name, total in Counter(names).items()
+    ]
+    return sorted(flavors, key=lambda one: (-max(one.without_place.values(), default=0), one.flavor))
 
 
 def metrics(plan: FailuresPlan) -> list[Measured]:

@@ -16,6 +16,7 @@ from scheduler import objects
 from scheduler.conf import service_down_time
 from scheduler.errors import BerthError
 from scheduler.filters.compute_filter import ServiceUp
+from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.request_instances import HostKey
 from scheduler.hosts.table import HostTable
@@ -206,8 +207,19 @@ class Snapshot:
         """Return the names of the cells by UUID; of a cell without a name the UUID."""
         return {uuid: name or uuid for uuid, name in self.hosts.cell_names().items()}
 
+    def aggregates(self, row: int) -> AggregateSet:
+        return self.table.coded["aggregates"][row]
+
     def zone(self, row: int) -> str:
-        return str(self.table.coded["aggregates"][row].availability_zone(self.conf.default_availability_zone))
+        return self.aggregates(row).availability_zone(self.conf.default_availability_zone)
+
+    def rows_by(self, names_of: Callable[[int], Iterable[str]]) -> dict[str, list[int]]:
+        """Return the rows of the table by the names that each has, in order of name."""
+        found: dict[str, list[int]] = {}
+        for row in range(len(self.table)):
+            for name in names_of(row):
+                found.setdefault(name, []).append(row)
+        return dict(sorted(found.items()))
 
 
 @contextmanager
