@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 import logging
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
-import numpy as np
 
 from scheduler import objects
 from scheduler.errors import BerthError, NoValidHost
@@ -26,6 +25,8 @@ from scheduler.operators.snapshot.requests import of_flavor
 from scheduler.request.reading import read
 
 LOG = logging.getLogger("berth-plan")
+
+NO_GROUPS = "Capacity is counted host by host, without server groups; use dry-run --count"
 
 #: Limits that are shown of one place.
 LIMITS = 3
@@ -54,9 +55,11 @@ class CapacityCommand(RequestPlan):
             raise WrongArgument("--textfile needs --all")
         if args.all:
             return self._all(cloud, args)
-        spec = requests.make_request(args, cloud.snapshot.stored, self.conf)
-        hinted = any(name == requests.GROUP for name, _ in requests.pairs(args.hint))
-        if requests.without_group(spec, hinted=hinted):
+        spec: Any = requests.make_request(args, cloud.snapshot.stored, self.conf)
+        if read(spec, "instance_group") is not None:
+            if any(name == requests.GROUP for name, _ in requests.pairs(args.hint)):
+                raise WrongArgument(NO_GROUPS)
+            spec.instance_group = None
             LOG.warning("The server group of the request is left out: capacity is counted host by host")
         return capacity(cloud, spec)
 
@@ -156,7 +159,7 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
             reason = cloud.decide(again, [again.instance_uuid], explain=True).why
     except BerthError as error:
         reason = getattr(error, "reason", "") or str(error)
-    total = _room(Room, list(found.values()), not_offered=len(_not_offered(cloud, found)))
+    total = Room(**_room(cloud, found, range(len(cloud.closed))))
     return CapacityPlan(
         flavor=name,
         instances=total.instances,
@@ -168,42 +171,30 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
 
 
 def _by_place(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> Iterator[PlaceRoom]:
-    names = cloud.snapshot.cell_names()
-
-    def place(row: int) -> tuple[str, str]:
-        return names[cloud.snapshot.place(row)[0]], cloud.snapshot.zone(row)
-
-    offered: dict[tuple[str, str], list[FitOnHost]] = {}
-    others: Counter[tuple[str, str]] = Counter()
-    for row, fit in found.items():
-        offered.setdefault(place(row), []).append(fit)
-    for row in _not_offered(cloud, found):
-        others[place(row)] += 1
-    for cell, zone in sorted(offered.keys() | others.keys()):
-        here = offered.get((cell, zone), [])
-        yield _room(PlaceRoom, here, not_offered=others[cell, zone], cell=cell, zone=zone)
+    names, places = cloud.snapshot.cell_names(), dict[tuple[str, str], list[int]]()
+    for row in range(len(cloud.closed)):
+        place = names[cloud.snapshot.place(row)[0]], cloud.snapshot.zone(row)
+        places.setdefault(place, []).append(row)
+    for (cell, zone), rows in sorted(places.items()):
+        room = _room(cloud, found, rows)
+        if room["hosts"] or room["not_offered"]:
+            yield PlaceRoom(cell=cell, zone=zone, **room)
 
 
-def _not_offered(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> list[int]:
-    """Return the rows of other hosts, in cells that take part."""
-    return [row for row in np.flatnonzero(cloud.snapshot.table.cell_enabled).tolist() if row not in found]
-
-
-Kind = TypeVar("Kind", bound=Room)
-
-
-def _room(kind: type[Kind], found: Sequence[FitOnHost], **more: Any) -> Kind:
-    """Return what several hosts have room for together."""
-    limits: Counter[str] = Counter(fit.limit for fit in found)
-    return kind(
-        instances=sum(fit.count for fit in found),
-        hosts=len(found),
-        hosts_with_room=sum(fit.count > 0 for fit in found),
-        limits=[FirstLimit(*each) for each in limits.most_common()],
-        free=summed(fit.free for fit in found),
-        stranded=summed(fit.stranded for fit in found),
-        **more,
-    )
+def _room(cloud: PlannedCloud, found: Mapping[int, FitOnHost], rows: Iterable[int]) -> dict[str, Any]:
+    """Return the fields of ``Room`` for several hosts together."""
+    fits = [found[row] for row in rows if row in found]
+    enabled = cloud.snapshot.table.cell_enabled
+    limits: Counter[str] = Counter(fit.limit for fit in fits)
+    return {
+        "instances": sum(fit.count for fit in fits),
+        "hosts": len(fits),
+        "hosts_with_room": sum(fit.count > 0 for fit in fits),
+        "limits": [FirstLimit(*each) for each in limits.most_common()],
+        "free": summed(fit.free for fit in fits),
+        "stranded": summed(fit.stranded for fit in fits),
+        "not_offered": sum(bool(enabled[row]) for row in rows if row not in found),
+    }
 
 
 # -- of all flavors --------------------------------------------------------------------------------------
@@ -306,10 +297,9 @@ def capacities(cloud: PlannedCloud, flavors: Iterable[objects.Flavor]) -> Capaci
 
 
 def _in_zones(cloud: PlannedCloud, found: Mapping[int, FitOnHost], left: AfterLoss) -> Iterator[InZone]:
-    zones: dict[str, list[FitOnHost]] = {}
-    for row, fit in found.items():
-        zones.setdefault(cloud.snapshot.zone(row), []).append(fit)
-    for zone, here in sorted(zones.items()):
+    snapshot = cloud.snapshot
+    for zone, rows in snapshot.rows_by(lambda row: [snapshot.zone(row)] if row in found else []).items():
+        here = [found[row] for row in rows]
         stranded = summed(fit.stranded for fit in here)
         yield InZone(zone, sum(fit.count for fit in here), left.of_zone[zone], stranded)
 

@@ -6,7 +6,7 @@ filters use; all others in arrays.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import copy
 from dataclasses import dataclass
 from itertools import chain
@@ -30,6 +30,7 @@ from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from scheduler.hosts.coordinates import TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
+from scheduler.operators.plan.moves import summed
 from scheduler.operators.snapshot.planned_cloud import Asked, PlannedCloud
 from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
 from scheduler.placement.answer import AllocationCandidate, Usage
@@ -124,21 +125,26 @@ def room(
     """Return how many instances fit on a host with these candidates, by what Placement has left."""
     if not candidates:
         return FitOnHost(0, "no candidate", {}, {})
-    ways = [list(_shares(candidate)) for candidate in candidates]
+    ways: list[list[Share]] = [
+        [
+            (provider, name, amount)
+            for provider, entry in candidate.allocations.items()
+            for name, amount in entry["resources"].items()
+        ]
+        for candidate in candidates
+    ]
     left: dict[tuple[str, str], int] = {}
     for provider, name, _ in chain.from_iterable(ways):
         usage = (usages(provider) or {}).get(name)
         left[provider, name] = 0 if usage is None else max(0, usage.capacity - usage.used)
-    free: Counter[str] = Counter()
-    for (_, name), amount in left.items():
-        free[name] += amount
+    free = summed({name: amount} for (_, name), amount in left.items())
     taken: dict[str, int] = {}
     for way in reversed(ways):
-        taken |= _taken(way)
+        taken |= summed({name: amount} for _, name, amount in way)
     count = _claim_all(ways, left)
     if count == MOST_ON_HOST:
         return FitOnHost(count, NOT_COUNTED, {}, taken)
-    return FitOnHost(count, _what_ran_out(ways, left), dict(free), taken)
+    return FitOnHost(count, _what_ran_out(ways, left), free, taken)
 
 
 def _claim_all(ways: Sequence[Sequence[Share]], left: dict[tuple[str, str], int]) -> int:
@@ -165,20 +171,6 @@ def _what_ran_out(ways: Sequence[Sequence[Share]], left: Mapping[tuple[str, str]
     if ended:
         return ended[0][0]
     return min((left[provider, name] // amount, name) for way in ways for provider, name, amount in way)[1]
-
-
-def _taken(way: Iterable[Share]) -> Counter[str]:
-    """Return what an instance takes of each class, from all providers together."""
-    taken: Counter[str] = Counter()
-    for _, name, amount in way:
-        taken[name] += amount
-    return taken
-
-
-def _shares(candidate: AllocationCandidate) -> Iterator[Share]:
-    for provider, entry in candidate.allocations.items():
-        for name, amount in entry["resources"].items():
-            yield provider, name, amount
 
 
 # -- filters ---------------------------------------------------------------------------------------------

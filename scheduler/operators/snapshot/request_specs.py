@@ -53,14 +53,12 @@ class RequestSpecs:
         joined = flavors.outerjoin(flavor_extra_specs, specs.flavor_id == flavors.c.id)
         columns = (*(flavors.c[name] for name in _READ), specs.key, specs.value)
         query = sa.select(*columns).select_from(joined).order_by(flavors.c.name, flavors.c.id)
-        with self._engines.api().connect() as connection:
-            rows = list(connection.execute(query))
         return [
             Flavor(
                 **dict(zip(_READ, values, strict=True)),
                 extra_specs={row.key: row.value or "" for row in its if row.key is not None},
             )
-            for values, its in groupby(rows, lambda row: row[: len(_READ)])
+            for values, its in groupby(self._rows(query), lambda row: row[: len(_READ)])
         ]
 
     def flavors(self) -> list[Flavor]:
@@ -98,24 +96,20 @@ class RequestSpecs:
         query = sa.select(*columns, policies.policy, policies.rules).select_from(joined)
         of_group = sa.select(members.group_id, members.instance_uuid).order_by(members.id)
         found: dict[str, InstanceGroup] = {}
-        with self._engines.api().connect() as connection:
-            for piece in chunks(group_uuids):
-                rows = list(connection.execute(query.where(groups.uuid.in_(piece))))
-                uuids: dict[int, list[str]] = {row.id: [] for row in rows}
-                for group_id, uuid in connection.execute(of_group.where(members.group_id.in_(uuids))):
-                    uuids[group_id].append(uuid)
-                found |= {row.uuid: _group(row, uuids[row.id]) for row in rows}
+        for piece in chunks(group_uuids):
+            rows = self._rows(query.where(groups.uuid.in_(piece)))
+            uuids: dict[int, list[str]] = {row.id: [] for row in rows}
+            for group_id, uuid in self._rows(of_group.where(members.group_id.in_(uuids))):
+                uuids[group_id].append(uuid)
+            found |= {row.uuid: _group(row, uuids[row.id]) for row in rows}
         return found
 
     def texts(self, instance_uuids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield the UUID of each of some instances with the request that it was made of, as stored."""
         columns = request_specs.c
         query = sa.select(columns.instance_uuid, columns.spec)
-        with self._engines.api().connect() as connection:
-            for piece in chunks(instance_uuids):
-                yield from (
-                    tuple(row) for row in connection.execute(query.where(columns.instance_uuid.in_(piece)))
-                )
+        for piece in chunks(instance_uuids):
+            yield from map(tuple, self._rows(query.where(columns.instance_uuid.in_(piece))))
 
     def latest(self, at_most: int, since: datetime | None = None) -> list[str]:
         """Return the instances of the latest requests that are stored, the oldest first."""
@@ -123,8 +117,7 @@ class RequestSpecs:
         query = sa.select(columns.instance_uuid).order_by(columns.id.desc()).limit(at_most)
         if since is not None:
             query = query.where(columns.created_at >= since)
-        with self._engines.api().connect() as connection:
-            return list(connection.execute(query).scalars())[::-1]
+        return [row.instance_uuid for row in reversed(self._rows(query))]
 
     def of_instance(self, instance_uuid: str) -> RequestSpec:
         """Return the request that an instance was made of.
@@ -145,14 +138,17 @@ class RequestSpecs:
             InvalidRequest: The request cannot be read.
         """
         latest = sa.select(request_specs.c.spec).order_by(request_specs.c.id.desc()).limit(LATEST)
-        with self._engines.api().connect() as connection:
-            for text in connection.execute(latest).scalars():
-                image = RequestSpec.obj_from_primitive(orjson.loads(text)).image if image_id in text else None
-                if image is not None and "id" in image and image.id == image_id:
-                    return image
+        for (text,) in self._rows(latest):
+            image = RequestSpec.obj_from_primitive(orjson.loads(text)).image if image_id in text else None
+            if image is not None and read(image, "id") == image_id:
+                return image
         raise NotFound(
             f"None of the latest {LATEST} requests has image {image_id}; name its properties instead"
         )
+
+    def _rows(self, query: sa.Select) -> list[sa.Row]:
+        with self._engines.api().connect() as connection:
+            return list(connection.execute(query))
 
 
 def _group(row: sa.Row, members: list[str]) -> InstanceGroup:

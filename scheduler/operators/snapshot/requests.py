@@ -106,8 +106,13 @@ def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> No
 
 
 def _apply(args: argparse.Namespace, spec: Any) -> None:
-    if args.az:
-        _force(spec, *args.az.split(":", 2))
+    if args.az:  # ZONE:HOST:NODE of an administrator
+        zone, host, node = [*args.az.split(":", 2), "", ""][:3]
+        spec.availability_zone = zone or None
+        if host:
+            spec.force_hosts = [host]
+        if node:
+            spec.force_nodes = [node]
     if args.project:
         spec.project_id = args.project
     if args.boot_from_volume:
@@ -119,15 +124,6 @@ def _apply(args: argparse.Namespace, spec: Any) -> None:
         for name, value in pairs(args.hint):
             given.setdefault(name, []).append(value)
         spec.scheduler_hints = (spec.scheduler_hints or {}) | given
-
-
-def _force(spec: Any, zone: str, host: str = "", node: str = "") -> None:
-    """Set zone and forced host as nova-api does for an administrator's ZONE:HOST:NODE."""
-    spec.availability_zone = zone or None
-    if host:
-        spec.force_hosts = [host]
-    if node:
-        spec.force_nodes = [node]
 
 
 def of(
@@ -182,20 +178,6 @@ def of_flavor(snapshot: Snapshot, name: str) -> objects.RequestSpec:
     spec = of(snapshot.stored.flavor(name), objects.ImageMeta(), snapshot.conf)
     spec.instance_uuid = uuidutils.generate_uuid()
     return spec
-
-
-def without_group(spec: Any, *, hinted: bool) -> bool:
-    """Take a request out of its server group; return whether it was in one.
-
-    Raises:
-        UnknownRequest: A hint puts it there.
-    """
-    if read(spec, "instance_group") is None:
-        return False
-    if hinted:
-        raise UnknownRequest("Capacity is counted host by host, without server groups; use dry-run --count")
-    spec.instance_group = None
-    return True
 
 
 def hint_notes(spec: objects.RequestSpec, rules: Collection[str]) -> Iterator[str]:
