@@ -83,13 +83,8 @@ class NeutronNetwork:
             PortNotFound: There is none, or not for this user.
             NetworkError: Anything else.
         """
-        try:
-            body = self._get(self._adapter(context, own=False), f"/ports/{port_id}")
-        except exceptions.NotFound as error:
-            raise errors.PortNotFound(port_id) from error
-        except exceptions.ClientException as error:
-            raise self._as_network_error(f"port {port_id}", error) from error
-        return _member(body, "port", Mapping)
+        missing = errors.PortNotFound(port_id)
+        return self._read(context, "port", port_id, Mapping, f"/ports/{port_id}", own=False, missing=missing)
 
     def segments_of_network(self, context, network_id: str) -> list[str]:
         """UUIDs of the segments that the network's subnets are on; none if it is not routed.
@@ -98,11 +93,7 @@ class NeutronNetwork:
             NetworkError: Neutron did not respond, or with an error.
         """
         params = {"network_id": network_id, "fields": "segment_id"}
-        try:
-            body = self._get(self._adapter(context, own=True), "/subnets", params)
-        except exceptions.ClientException as error:
-            raise self._as_network_error(f"subnets of network {network_id}", error) from error
-        subnets = _member(body, "subnets", list)
+        subnets = self._read(context, "subnets", f"of network {network_id}", list, "/subnets", params)
         return [subnet["segment_id"] for subnet in subnets if subnet.get("segment_id")]
 
     def segment_of_subnet(self, context, subnet_id: str) -> str | None:
@@ -111,33 +102,50 @@ class NeutronNetwork:
         Raises:
             NetworkError: Neutron did not respond, or with an error.
         """
-        try:
-            body = self._get(
-                self._adapter(context, own=True), f"/subnets/{subnet_id}", {"fields": "segment_id"}
-            )
-        except exceptions.ClientException as error:
-            raise self._as_network_error(f"subnet {subnet_id}", error) from error
-        return _member(body, "subnet", Mapping).get("segment_id")
+        params = {"fields": "segment_id"}
+        subnet = self._read(context, "subnet", subnet_id, Mapping, f"/subnets/{subnet_id}", params)
+        return subnet.get("segment_id")
 
-    def _get(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None = None) -> Any:
-        response = self._ask(client, path, params)
+    def _read(
+        self,
+        context,
+        name: str,
+        which: str,
+        kind: type,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        own: bool = True,
+        missing: Exception | None = None,
+    ) -> Any:
+        """Return what an answer has under a name; raise ``missing``, if given, where Neutron has none."""
         try:
-            return response.json()
+            body = self._ask(self._adapter(context, own=own), path, params).json()
+        except exceptions.ClientException as error:
+            if missing and isinstance(error, exceptions.NotFound):
+                raise missing from error
+            raise self._as_network_error(f"{name} {which}", error) from error
         except ValueError as error:
             raise errors.NetworkError(f"Neutron's answer to GET {path} is not JSON") from error
+        value = body.get(name) if isinstance(body, Mapping) else None
+        if not isinstance(value, kind):
+            raise errors.NetworkError(f"Neutron's answer has no {name}")
+        return value
 
     def _ask(self, client: adapter.Adapter, path: str, params: Mapping[str, str] | None) -> Any:
         """Send a GET; its timeout is that of the session, or what the deadline of the request leaves."""
         limit = deadline.current()
         if limit.expired:
             raise errors.NetworkError("The caller no longer waits for what Neutron answers")
+        endpoint = client.get_endpoint()
+        if not endpoint:
+            raise errors.NetworkError("No endpoint of Neutron is known")
+        url = f"{endpoint.rstrip('/').removesuffix('/v2.0')}/v2.0{path}"
         timeout = limit.bound(self._session.timeout or math.inf)
         options: dict[str, Any] = {} if timeout == math.inf else {"timeout": timeout}
         try:
             with waiting_for("Neutron"), self._breaker.guard(exceptions.ConnectTimeout):
-                return client.get(
-                    _base_url(client) + path, params=params, connect_retries=self._connect_retries, **options
-                )
+                return client.get(url, params=params, connect_retries=self._connect_retries, **options)
         except CircuitOpen as error:
             raise exceptions.ConnectFailure(str(error)) from None
 
@@ -181,20 +189,6 @@ class NeutronNetwork:
         if endpoint is None:
             raise errors.NetworkError("Neither the request's catalog nor the scheduler's names Neutron")
         return endpoint
-
-
-def _base_url(client: adapter.Adapter) -> str:
-    endpoint = client.get_endpoint()
-    if not endpoint:
-        raise errors.NetworkError("No endpoint of Neutron is known")
-    return f"{endpoint.rstrip('/').removesuffix('/v2.0')}/v2.0"
-
-
-def _member(body: Any, name: str, kind: type) -> Any:
-    value = body.get(name) if isinstance(body, Mapping) else None
-    if not isinstance(value, kind):
-        raise errors.NetworkError(f"Neutron's answer has no {name}")
-    return value
 
 
 def _load_auth(conf, group: str):

@@ -23,7 +23,11 @@ def make(spec, *, translate_pinning: bool = True) -> ResourceRequest:
         InvalidRequest: An external group is malformed.
     """
     wishes = FlavorAndImage(spec)
-    request = _with_level_params(spec)
+    request = ResourceRequest(
+        root_required=frozenset(spec.root_required),
+        root_forbidden=frozenset(spec.root_forbidden),
+        same_subtree=tuple(map(frozenset, spec.same_subtree)),
+    )
     extra_specs.scan(wishes.extra_specs, request)
     request.flavor_suffixes = request.count_suffixed()
     request.group().required.update(wishes.image("traits_required") or ())
@@ -33,15 +37,6 @@ def make(spec, *, translate_pinning: bool = True) -> ResourceRequest:
     _add_defaults(request, spec)
     features.translate(request.group(), wishes)
     return request
-
-
-def _with_level_params(spec) -> ResourceRequest:
-    params = read(spec, "request_level_params")
-    return ResourceRequest(
-        root_required=frozenset(read(params, "root_required", ())),
-        root_forbidden=frozenset(read(params, "root_forbidden", ())),
-        same_subtree=tuple(frozenset(suffixes) for suffixes in read(params, "same_subtree", ())),
-    )
 
 
 def _add_external_groups(request: ResourceRequest, spec) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from scheduler import errors
 from scheduler.request import resource_request
-from scheduler.request.prefilters.base import PrefilterServices, forbid_aggregates, require_any_aggregate
+from scheduler.request.prefilters.base import PrefilterServices, ensure_destination
 from scheduler.request.reading import read
 
 _TENANT_KEY = "filter_tenant_id"
@@ -28,7 +28,7 @@ def require_tenant_aggregate(spec, _context, services: PrefilterServices) -> boo
     project = read(spec, "project_id")
     uuids = _uuids_of(services, lambda metadata: names_tenant(metadata, project))
     if uuids:
-        require_any_aggregate(spec, uuids)
+        ensure_destination(spec).require_aggregates(uuids)
     elif options.placement_aggregate_required_for_tenants:
         services.warnings.warning(
             ("tenant", project),
@@ -50,7 +50,7 @@ def map_az_to_placement_aggregate(spec, _context, services: PrefilterServices) -
         return False
     uuids = _uuids_of(services, lambda metadata: metadata.get(_ZONE_KEY) == zone)
     if uuids:
-        require_any_aggregate(spec, uuids)
+        ensure_destination(spec).require_aggregates(uuids)
     return True
 
 
@@ -64,7 +64,7 @@ def isolate_aggregates(spec, _context, services: PrefilterServices) -> bool:
     wanted = resource_request.make(spec).required_traits()
     uuids = _uuids_of(services, lambda metadata: bool(isolating_traits(metadata) - wanted))
     if uuids:
-        forbid_aggregates(spec, uuids)
+        ensure_destination(spec).append_forbidden_aggregates(uuids)
     return True
 
 

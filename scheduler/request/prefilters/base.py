@@ -11,46 +11,19 @@ from typing import Any
 from scheduler import objects
 from scheduler.logs import RateLimitedLogger
 from scheduler.request.network import NeutronNetwork
-from scheduler.request.reading import read
 
 
 def require_root(spec, *traits: str) -> None:
     """Require these traits of the root provider of the host."""
-    params = _level_params(spec)
-    params.root_required = {*read(params, "root_required", ()), *traits}
-
-
-def forbid_root(spec, *traits: str) -> None:
-    """Forbid these traits on the root provider of the host."""
-    params = _level_params(spec)
-    params.root_forbidden = {*read(params, "root_forbidden", ()), *traits}
-
-
-def require_any_aggregate(spec, uuids: Iterable[str]) -> None:
-    """Require that the host is in one of these aggregates, besides all other requirements."""
-    destination = ensure_destination(spec)
-    destination.aggregates = [*read(destination, "aggregates", ()), ",".join(uuids)]
-
-
-def forbid_aggregates(spec, uuids: Iterable[str]) -> None:
-    """Require that the host is in none of these aggregates."""
-    destination = ensure_destination(spec)
-    destination.forbidden_aggregates = {*read(destination, "forbidden_aggregates", ()), *uuids}
+    params = spec.request_level_params
+    params.root_required = {*params.root_required, *traits}
 
 
 def ensure_destination(spec):
     """Return the requested destination; it is made, without host, node or cell, if there is none."""
-    destination = read(spec, "requested_destination")
-    if destination is None:
-        destination = spec.requested_destination = objects.Destination()
-    return destination
-
-
-def _level_params(spec):
-    params = read(spec, "request_level_params")
-    if params is None:
-        params = spec.request_level_params = objects.RequestLevelParams()
-    return params
+    if spec.requested_destination is None:
+        spec.requested_destination = objects.Destination()
+    return spec.requested_destination
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import os_traits
 from scheduler import errors
 from scheduler.request.features import vtpm_of
 from scheduler.request.flavor_and_image import FlavorAndImage
-from scheduler.request.prefilters.base import PrefilterServices, forbid_root, require_root
+from scheduler.request.prefilters.base import PrefilterServices, require_root
 from scheduler.request.reading import read
 
 # In the order in which they are tried: the first one without a trait is the one that the log names.
@@ -88,13 +88,14 @@ OWNER_SINCE_VERSION = 73
 
 def compute_status_filter(spec, _context, _services: PrefilterServices) -> bool:
     """Keep out of computes that are disabled, as far as Placement knows it already (4.5)."""
-    forbid_root(spec, "COMPUTE_STATUS_DISABLED")
+    params = spec.request_level_params
+    params.root_forbidden = {*params.root_forbidden, "COMPUTE_STATUS_DISABLED"}
     return True
 
 
 def owner_nova_filter(spec, _context, services: PrefilterServices) -> bool:
     """Require providers that nova owns, once all computes say so; PCI devices of flavors likewise (4.15)."""
-    if _OWNER in read(read(spec, "request_level_params"), "root_required", ()):
+    if _OWNER in spec.root_required:
         return True
     lowest = services.minimum_compute_version()
     if lowest < OWNER_SINCE_VERSION:

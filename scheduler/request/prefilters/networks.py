@@ -5,12 +5,7 @@ from collections.abc import Callable, Iterable
 from oslo_utils.strutils import bool_from_string
 
 from scheduler import errors
-from scheduler.request.prefilters.base import (
-    PrefilterServices,
-    ensure_destination,
-    require_any_aggregate,
-    require_root,
-)
+from scheduler.request.prefilters.base import PrefilterServices, ensure_destination, require_root
 from scheduler.request.reading import read
 
 
@@ -29,11 +24,11 @@ def routed_networks_filter(spec, context, services: PrefilterServices) -> bool:
     networks = read(spec, "requested_networks")
     if networks is None:
         return True
-    ensure_destination(spec)
+    destination = ensure_destination(spec)
     for requested in networks:
         aggregates = _aggregates_of(requested, context, services)
         if aggregates:
-            require_any_aggregate(spec, aggregates)
+            destination.require_aggregates(aggregates)
     return True
 
 
