@@ -14,7 +14,7 @@ import numpy as np
 from oslo_utils import strutils
 
 from scheduler.errors import faults_of_request
-from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.hosts.failure_domains import apart_from
 from scheduler.hosts.host_state import HostState, instances_held
 from scheduler.hosts.view import HostView
@@ -40,7 +40,6 @@ class _InstancesOfHint(HostFilter):
 class DifferentHostFilter(_InstancesOfHint):
     """Hint ``different_host``: only hosts that hold none of these instances."""
 
-    nova_modules = ("affinity_filter",)
     hint = "different_host"
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
@@ -52,7 +51,7 @@ class DifferentHostFilter(_InstancesOfHint):
             held = instances_held(host, uuids)
             return f"holds instance {held[0]}" if held else "rejected"
 
-        return JudgeOf(lambda hosts: hosts.count_instances(uuids) == 0, reason, uuids)
+        return Judge(lambda hosts: hosts.count_instances(uuids) == 0, reason, uuids)
 
 
 class SameHostFilter(_InstancesOfHint):
@@ -61,14 +60,13 @@ class SameHostFilter(_InstancesOfHint):
     Not all of them, although nova's manual says so.
     """
 
-    nova_modules = ("affinity_filter",)
     hint = "same_host"
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         uuids = self.uuids(request)
         if not uuids:
             return None
-        return JudgeOf(
+        return Judge(
             lambda hosts: hosts.count_instances(uuids) > 0,
             lambda _host: f"holds none of {list(uuids)}",
             uuids,
@@ -82,7 +80,6 @@ class SimpleCIDRAffinityFilter(HostFilter):
     is no network, ``TypeError`` if a hint does not have exactly one value or a host has no address.
     """
 
-    nova_modules = ("affinity_filter",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
@@ -100,7 +97,7 @@ class SimpleCIDRAffinityFilter(HostFilter):
                 raise TypeError("a host has no address to compare with the hint build_near_host_ip")
             return ((first <= addresses) & (addresses <= last)).astype(bool)
 
-        return JudgeOf(passes, lambda host: f"host address {host.host_ip} not in {network.cidr}")
+        return Judge(passes, lambda host: f"host address {host.host_ip} not in {network.cidr}")
 
 
 # Addresses hardly ever change; those of a table are read once.
@@ -122,7 +119,6 @@ class ServerGroupAntiAffinityFilter(HostFilter):
     those placed by the same request count if they are members.
     """
 
-    nova_modules = ("affinity_filter",)
     local = False
     needs = INSTANCES
 
@@ -140,13 +136,12 @@ class ServerGroupAntiAffinityFilter(HostFilter):
             number = len(instances_held(host, members))
             return f"members of group {group.text} on host: {number}, limit {limit}"
 
-        return JudgeOf(passes, reason, (*group.members, *request.instance_uuids))
+        return Judge(passes, reason, (*group.members, *request.instance_uuids))
 
 
 class ServerGroupAffinityFilter(HostFilter):
     """Policy ``affinity``: only the hosts of the group, once it has any. All nodes of a host count."""
 
-    nova_modules = ("affinity_filter",)
     local = False
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
@@ -154,7 +149,7 @@ class ServerGroupAffinityFilter(HostFilter):
         if group is None or "affinity" not in group.policies:
             return None
         progress = request.progress
-        return JudgeOf(
+        return Judge(
             lambda hosts: hosts.on_hosts(progress.group_hosts) if progress.group_hosts else all_pass(hosts),
             lambda _host: f"host not among group hosts {list(progress.group_hosts)}",
         )
@@ -163,13 +158,9 @@ class ServerGroupAffinityFilter(HostFilter):
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):
     """The old name of ``ServerGroupAntiAffinityFilter``."""
 
-    removed_from_nova = True
-
 
 class GroupAffinityFilter(ServerGroupAffinityFilter):
     """The old name of ``ServerGroupAffinityFilter``."""
-
-    removed_from_nova = True
 
 
 class FailureDomainFilter(HostFilter):
@@ -180,7 +171,6 @@ class FailureDomainFilter(HostFilter):
     so it may be resized within its domain. Members on hosts without a domain are in no one's way.
     """
 
-    of_berth = True
     local = False
     needs = INSTANCES
 
@@ -200,7 +190,7 @@ class FailureDomainFilter(HostFilter):
                 return f"host is in no aggregate with {key}"
             return f"members of group {group.text} in {key} {', '.join(domains)}"
 
-        return JudgeOf(passes, reason, members)
+        return Judge(passes, reason, members)
 
 
 def _wants_other_domains(request: SchedulingRequest) -> bool:

@@ -7,7 +7,7 @@ rule is a function from a set of aggregates to an objection, called once for eac
 
 from collections.abc import Callable
 
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.extra_specs_ops import Requirement
 from scheduler.hosts.aggregates import AVAILABILITY_ZONE, AggregateSet
 from scheduler.hosts.host_state import aggregate_set
@@ -20,7 +20,7 @@ FLAVOR_KEY = "instance_type"
 
 def by_aggregates(objection: Callable[[AggregateSet], str]) -> Judge:
     """Return a judge by the reason against hosts in a set of aggregates; "" for none."""
-    return JudgeOf(
+    return Judge(
         lambda hosts: hosts.coded("aggregates").spread(lambda aggregates: not objection(aggregates)),
         lambda host: objection(aggregate_set(host)),
     )
@@ -34,7 +34,6 @@ class AggregateImagePropertiesIsolation(HostFilter):
     Properties that are unset, false, 0 or empty match everything.
     """
 
-    nova_modules = ("aggregate_image_properties_isolation",)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
@@ -67,7 +66,6 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     it is compared with, are no numbers.
     """
 
-    nova_modules = ("aggregate_instance_extra_specs",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
@@ -106,7 +104,6 @@ class AggregateMultiTenancyIsolation(HostFilter):
     keeps all projects out.
     """
 
-    nova_modules = ("aggregate_multitenancy_isolation",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
@@ -124,7 +121,6 @@ class AggregateMultiTenancyIsolation(HostFilter):
 class AggregateTypeAffinityFilter(HostFilter):
     """Where aggregate metadata has ``instance_type``, only flavors of these comma-separated names come."""
 
-    nova_modules = ("type_filter",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge:
@@ -140,8 +136,6 @@ class AggregateTypeAffinityFilter(HostFilter):
 class AvailabilityZoneFilter(HostFilter):
     """Hosts of the requested zone; those without a zone are in ``default_availability_zone`` (``nova``)."""
 
-    nova_modules = ("availability_zone_filter",)
-    removed_from_nova = True
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:

@@ -13,7 +13,7 @@ import numpy as np
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState, aggregate_set
 from scheduler.hosts.view import HostView
 from scheduler.logs import RateLimitedLogger
@@ -78,8 +78,6 @@ DISK = _Amount("total_usable_disk_gb", "free_disk_mb", 1024, "disk_allocation_ra
 class RamFilter(HostFilter):
     """Memory times ``ram_allocation_ratio`` suffices, and the instance alone does not overcommit the host."""
 
-    nova_modules = ("ram_filter",)
-    removed_from_nova = True
     amount = RAM
     by_aggregate = False
 
@@ -102,7 +100,7 @@ class RamFilter(HostFilter):
                 return f"requested {wanted} MB, host has {total} MB in all"
             return f"requested {wanted} MB, usable {usable:.0f} MB"
 
-        return JudgeOf(passes, reason)
+        return Judge(passes, reason)
 
 
 class AggregateRamFilter(RamFilter):
@@ -117,7 +115,6 @@ class DiskFilter(RamFilter):
     The root disk counts even if the instance boots from a volume.
     """
 
-    nova_modules = ("disk_filter",)
     amount = DISK
 
 
@@ -130,8 +127,6 @@ class AggregateDiskFilter(DiskFilter):
 class ExactRamFilter(HostFilter):
     """The request is for all the free memory, no more and no less."""
 
-    nova_modules = ("exact_ram_filter", "ram_filter")
-    removed_from_nova = True
     amount = RAM
 
     def prepare(self, request: SchedulingRequest) -> Judge:
@@ -142,13 +137,12 @@ class ExactRamFilter(HostFilter):
             hosts.set_limits(passed, amount.limit, hosts.numbers(amount.total))
             return passed
 
-        return JudgeOf(passes, lambda host: f"requested {wanted} MB, free {getattr(host, amount.free)} MB")
+        return Judge(passes, lambda host: f"requested {wanted} MB, free {getattr(host, amount.free)} MB")
 
 
 class ExactDiskFilter(ExactRamFilter):
     """The request is for all the free disk space, no more and no less."""
 
-    nova_modules = ("disk_filter", "exact_disk_filter")
     amount = DISK
 
 
@@ -158,8 +152,6 @@ class CoreFilter(HostFilter):
     A host that reports no vCPUs passes: something is wrong with its reports, not with it.
     """
 
-    nova_modules = ("core_filter",)
-    removed_from_nova = True
     by_aggregate = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -184,7 +176,7 @@ class CoreFilter(HostFilter):
             limit = host.vcpus_total * ratio.of(host)
             return f"requested {wanted} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
 
-        return JudgeOf(passes, reason)
+        return Judge(passes, reason)
 
 
 class AggregateCoreFilter(CoreFilter):
@@ -196,9 +188,6 @@ class AggregateCoreFilter(CoreFilter):
 class ExactCoreFilter(HostFilter):
     """The request is for all the free vCPUs, no more and no less, of a host that reports some."""
 
-    nova_modules = ("core_filter", "exact_core_filter")
-    removed_from_nova = True
-
     def prepare(self, request: SchedulingRequest) -> Judge:
         wanted = request.spec.vcpus
 
@@ -208,6 +197,6 @@ class ExactCoreFilter(HostFilter):
             hosts.set_limits(passed, "vcpu", total)
             return passed
 
-        return JudgeOf(
+        return Judge(
             passes, lambda host: f"requested {wanted} vCPUs, free {host.vcpus_total - host.vcpus_used}"
         )

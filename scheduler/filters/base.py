@@ -10,7 +10,6 @@ Neither ``passes`` nor ``reason`` does I/O.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class Judge:
-    """The verdicts of a rule on hosts for one request.
+    """The verdicts of a rule on hosts for one request: two functions, or a class with these methods.
 
     What changes while hosts are chosen (current instance, group hosts, settled guest topology) is read from
     ``request.progress`` whenever it is needed; everything else was read by ``prepare``.
@@ -34,6 +33,15 @@ class Judge:
     """
 
     instance_uuids: Collection[str] = ()
+
+    def __init__(
+        self,
+        passes: Callable[[HostView], np.ndarray | None] | None = None,
+        reason: Callable[[HostState], str] | None = None,
+        instance_uuids: Collection[str] = (),
+    ) -> None:
+        given = {"passes": passes, "reason": reason, "instance_uuids": instance_uuids}
+        vars(self).update({name: value for name, value in given.items() if value})
 
     def passes(self, hosts: HostView) -> np.ndarray | None:
         """Return which hosts may have the instance.
@@ -52,21 +60,6 @@ class Judge:
         return "rejected"
 
 
-@dataclass(frozen=True)
-class JudgeOf(Judge):
-    """The verdicts of two functions: of hosts, and of why one was rejected."""
-
-    verdict: Callable[[HostView], np.ndarray]
-    why: Callable[[HostState], str]
-    instance_uuids: Collection[str] = ()
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return self.verdict(hosts)
-
-    def reason(self, host: HostState) -> str:
-        return self.why(host)
-
-
 class HostFilter:
     """A rule over all hosts at once (array style).
 
@@ -80,20 +73,12 @@ class HostFilter:
             the verdict.
         needs: What is loaded before the chain runs: ``"instances"`` (the hosts of the judge's
             ``instance_uuids``), ``"image_properties"`` (those of the instances on each host).
-        nova_modules: Names of the modules under ``nova.scheduler.filters`` in which nova has or had a
-            built-in filter. Base classes have none.
-        of_berth: Nova has no such filter: ``enabled_filters`` may name it, ``all_filters`` does not offer it.
-        removed_from_nova: Only past releases of nova had the filter: ``enabled_filters`` may name it,
-            ``all_filters`` does not offer it.
     """
 
     RUN_ON_REBUILD = False
     run_filter_once_per_request = False
     local = True
     needs: frozenset[str] = frozenset()
-    nova_modules: tuple[str, ...] = ()
-    of_berth = False
-    removed_from_nova = False
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self.conf: Any = conf

@@ -147,27 +147,18 @@ class PreparedChain:
         return Filtered(hosts, kept, steps)
 
 
-class _UnreadableRequest(Judge):
-    """Stands for a rule that could not read the request.
-
-    The error ends the request only if hosts reach the rule: what filters before it reject needs no answer
-    from it (spec: filters-and-weighers 1.4).
-    """
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        raise self._error
-
-
 def _prepared(rule: HostFilter, request: SchedulingRequest) -> Judge | None:
     if request.is_rebuild and not rule.RUN_ON_REBUILD:
         return None
     try:
         return rule.prepare(request)
-    except Exception as error:  # noqa: BLE001 - raised again when hosts reach the rule
-        return _UnreadableRequest(error)
+    except Exception as error:  # noqa: BLE001 - raised again if hosts reach the rule (1.4)
+        fault = error
+
+    def passes(_hosts: HostView) -> np.ndarray:
+        raise fault
+
+    return Judge(passes)
 
 
 def _verdict(

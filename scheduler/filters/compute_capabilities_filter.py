@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.filters.columns import of_numbers
 from scheduler.filters.extra_specs_ops import Requirement
 from scheduler.hosts.encoded_column import EncodedColumn
@@ -28,7 +28,6 @@ class ComputeCapabilitiesFilter(HostFilter):
     host knows are not for this filter. Raises ``ValueError`` where numbers are compared and there are none.
     """
 
-    nova_modules = ("compute_capabilities_filter",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
@@ -52,7 +51,7 @@ class ComputeCapabilitiesFilter(HostFilter):
                     return f"{key}: '{value}' does not satisfy '{test.requirement}'"
             return "rejected"
 
-        return JudgeOf(passes, reason) if tests else None
+        return Judge(passes, reason) if tests else None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,6 @@ class ComputeFilter(HostFilter):
     by two and a half intervals.
     """
 
-    nova_modules = ("compute_filter",)
     run_filter_once_per_request = True
 
     def __init__(self, conf: cfg.ConfigOpts, clock: Clock = time.time) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.conf.option_pairs import parse_options
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.aggregates import AggregateSet
 from scheduler.hosts.host_state import HostState, aggregate_set
 from scheduler.hosts.view import HostView
@@ -42,7 +42,7 @@ class CountFilter(HostFilter):
             limits = hosts.coded("aggregates").spread(limit, np.float64) if self.by_aggregate else configured
             return hosts.numbers(self.column) < limits
 
-        return JudgeOf(
+        return Judge(
             passes,
             lambda host: f"{getattr(host, self.column)} {self.noun}, limit {limit(aggregate_set(host))}",
         )
@@ -51,7 +51,6 @@ class CountFilter(HostFilter):
 class IoOpsFilter(CountFilter):
     """Fewer I/O operations than ``max_io_ops_per_host`` (8)."""
 
-    nova_modules = ("io_ops_filter",)
     column = "num_io_ops"
     option = "max_io_ops_per_host"
     noun = "I/O operations"
@@ -66,7 +65,6 @@ class AggregateIoOpsFilter(IoOpsFilter):
 class NumInstancesFilter(CountFilter):
     """Fewer instances than ``max_instances_per_host`` (50)."""
 
-    nova_modules = ("num_instances_filter",)
     column = "num_instances"
     option = "max_instances_per_host"
     noun = "instances"
@@ -84,8 +82,6 @@ class MetricsFilter(HostFilter):
     The option is read when the filter is made.
     """
 
-    nova_modules = ("metrics_filter",)
-
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         settings = parse_options(conf.metrics.weight_setting, "=", float, "[metrics] weight_setting")
@@ -94,7 +90,7 @@ class MetricsFilter(HostFilter):
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         if not self.required:
             return None
-        return JudgeOf(
+        return Judge(
             lambda hosts: hosts.coded("metrics").spread(
                 lambda metrics: self.required <= {metric.name for metric in metrics.value}
             ),

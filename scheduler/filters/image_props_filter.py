@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from oslo_utils import versionutils
 
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.columns import of_numbers
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
@@ -25,7 +25,6 @@ class ImagePropertiesFilter(HostFilter):
     ``hw_maxphysaddr_bits`` must be met too, by hosts that report a version and bits.
     """
 
-    nova_modules = ("image_props_filter",)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
@@ -65,7 +64,7 @@ class ImagePropertiesFilter(HostFilter):
                 return f"hypervisor version {version} does not satisfy {version_text}"
             return f"maxphysaddr bits {address_bits(json.loads(host.cpu_info))} below {bits}"
 
-        return JudgeOf(passes, reason)
+        return Judge(passes, reason)
 
 
 def supports(triples: Iterable[Collection[str]], wanted: Wanted) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from scheduler.errors import NoValidHost, faults_of_request
 from scheduler.filters import columns
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.filters.columns import of_numbers, together
 from scheduler.hosts.encoded_column import EncodedColumn
 from scheduler.hosts.host_state import HostState
@@ -43,8 +43,6 @@ class JsonFilter(HostFilter):
     ``$instances``, the request is refused with a reason.
     """
 
-    nova_modules = ("json_filter",)
-
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         text = request.hint("query")
         if not text:
@@ -62,7 +60,7 @@ class JsonFilter(HostFilter):
                         raise _refused(f"{terms} terms are too many to check {len(hosts)} hosts") from None
                     return np.array([holds_on(query, host) for host in hosts.hosts()], dtype=bool)
 
-        return JudgeOf(passes, lambda _host: "query is false")
+        return Judge(passes, lambda _host: "query is false")
 
 
 def _parsed(text: Any) -> Any:

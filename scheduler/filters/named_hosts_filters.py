@@ -6,7 +6,7 @@ were tried before are out (2.21).
 
 import numpy as np
 
-from scheduler.filters.base import HostFilter, Judge, JudgeOf, all_pass
+from scheduler.filters.base import HostFilter, Judge, all_pass
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 
@@ -14,7 +14,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 class AllHostsFilter(HostFilter):
     """Passes every host."""
 
-    nova_modules = ("all_hosts_filter",)
     run_filter_once_per_request = True
 
     def prepare(self, request: SchedulingRequest) -> None:
@@ -28,7 +27,6 @@ class IsolatedHostsFilter(HostFilter):
     instance without image id, as one booted from a volume, counts as another image. Names are exact.
     """
 
-    nova_modules = ("isolated_hosts_filter",)
     RUN_ON_REBUILD = True
     run_filter_once_per_request = True
 
@@ -38,12 +36,12 @@ class IsolatedHostsFilter(HostFilter):
         image_id = image.id if image and "id" in image else None
         isolated = tuple(options.isolated_hosts)
         if image_id in options.isolated_images:
-            return JudgeOf(
+            return Judge(
                 lambda hosts: hosts.on_hosts(isolated),
                 lambda _host: f"image {image_id} isolated, host is not",
             )
         if isolated and options.restrict_isolated_hosts_to_isolated_images:
-            return JudgeOf(
+            return Judge(
                 lambda hosts: ~hosts.on_hosts(isolated),
                 lambda _host: f"isolated host, image {image_id} not isolated",
             )
@@ -52,9 +50,6 @@ class IsolatedHostsFilter(HostFilter):
 
 class RetryFilter(HostFilter):
     """Passes hosts whose (host, node) is not among those that the request's ``retry`` lists."""
-
-    nova_modules = ("retry_filter",)
-    removed_from_nova = True
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         retry = request.spec.retry
@@ -68,4 +63,4 @@ class RetryFilter(HostFilter):
                 passed[index] = (row.host, row.nodename) not in tried
             return passed
 
-        return JudgeOf(passes, lambda _host: "tried before") if tried else None
+        return Judge(passes, lambda _host: "tried before") if tried else None

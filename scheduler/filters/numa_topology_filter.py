@@ -29,8 +29,6 @@ class NUMATopologyFilter(HostFilter):
     orders the cells.
     """
 
-    nova_modules = ("numa_topology_filter",)
-
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self.fitter = _new_fitter(conf)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from scheduler.filters import candidate_groups
-from scheduler.filters.base import HostFilter, Judge, JudgeOf
+from scheduler.filters.base import HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.pci import support
@@ -15,8 +15,6 @@ class PciPassthroughFilter(HostFilter):
 
     The NUMA cells of the devices are judged by ``NUMATopologyFilter``.
     """
-
-    nova_modules = ("pci_passthrough_filter",)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
         requests = request.pci_requests
@@ -42,4 +40,4 @@ class PciPassthroughFilter(HostFilter):
             detail = support.unsupported_reason(pools.known, requests)
             return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")
 
-        return JudgeOf(passes, reason)
+        return Judge(passes, reason)

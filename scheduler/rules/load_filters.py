@@ -10,6 +10,12 @@ from scheduler.filters.base import BaseFilter, HostFilter
 from scheduler.rules import dotted_paths
 from scheduler.rules.out_of_tree_filters import ForeignFilter, all_filters, guarded
 
+#: By nova's paths, the classes, and the function that lists them all.
+BUILT_IN: Mapping[str, type[HostFilter] | Callable[[], list[type]]] = {
+    **builtin.BY_NOVA_PATH,
+    f"{builtin.NOVA_PACKAGE}.all_filters": all_filters,
+}
+
 #: Why filters of nova are missing: an option that is set has no default any more.
 NO_DEFAULT = "available_filters is set without nova.scheduler.filters.all_filters; give both values."
 
@@ -28,13 +34,7 @@ def load(conf: cfg.ConfigOpts) -> tuple[HostFilter, ...]:
 
 def available(paths: Iterable[str]) -> list[type]:
     """Return the classes that ``available_filters`` offers, in order; of equal names the later counts."""
-    known = built_in()
-    return [cls for path in paths for cls in dotted_paths.resolve(path, known, is_filter)]
-
-
-def built_in() -> Mapping[str, type[HostFilter] | Callable[[], list[type]]]:
-    """Return the classes by nova's paths, and the function that lists them all."""
-    return {**builtin.by_nova_path(), f"{builtin.NOVA_PACKAGE}.all_filters": all_filters}
+    return [cls for path in paths for cls in dotted_paths.resolve(path, BUILT_IN, is_filter)]
 
 
 def is_filter(cls: type) -> bool:
@@ -61,10 +61,10 @@ def enable(
         HostFilterNotFound: Some names are unknown.
     """
     names = [names] if isinstance(names, str) else list(names)
-    known = {cls.__name__: cls for cls in (*builtin.past(), *builtin.added())} | classes
+    known = {cls.__name__: cls for cls in (*builtin.PAST, *builtin.ADDED)} | classes
     unknown = [name for name in names if name not in known]
     if unknown:
-        shipped = {cls.__name__ for cls in builtin.shipped()}
+        shipped = {cls.__name__ for cls in builtin.SHIPPED}
         raise HostFilterNotFound(unknown, known, NO_DEFAULT if shipped.intersection(unknown) else "")
     objects = {name: instantiate(conf, known[name]) for name in dict.fromkeys(names)}
     return tuple(objects[name] for name in names)
@@ -72,7 +72,7 @@ def enable(
 
 def instantiate(conf: cfg.ConfigOpts, cls: type[HostFilter | BaseFilter]) -> HostFilter:
     """Return a built-in filter as it is; an operator's own one so that its errors name it."""
-    if cls in (*builtin.shipped(), *builtin.past(), *builtin.added()):
+    if cls in builtin.ALL:
         return cls(conf)
     if issubclass(cls, HostFilter):
         return guarded(cls(conf))

@@ -93,7 +93,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
 def _own_modules(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield the modules of the operators' classes that the options name."""
     rules = conf.filter_scheduler
-    known: tuple[Mapping[str, Any], ...] = (load_filters.built_in(), load_weighers.BUILT_IN)
+    known: tuple[Mapping[str, Any], ...] = (load_filters.BUILT_IN, load_weighers.BUILT_IN)
     for paths, built_in in zip((rules.available_filters, rules.weight_classes), known, strict=True):
         for path in paths:
             if path not in built_in:

@@ -10,7 +10,7 @@ import numpy as np
 from oslo_config import cfg
 
 from scheduler.filters import builtin
-from scheduler.filters.base import BaseFilter, HostFilter, Judge, JudgeOf
+from scheduler.filters.base import BaseFilter, HostFilter, Judge
 from scheduler.hosts.host_state import HostState
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -25,7 +25,7 @@ def guarded(rule: HostFilter) -> HostFilter:
 
     def prepared(request: SchedulingRequest) -> Judge | None:
         judge = prepare(request)
-        return judge and JudgeOf(guard(_as_mask(judge.passes)), guard(judge.reason), judge.instance_uuids)
+        return judge and Judge(guard(_as_mask(judge.passes)), guard(judge.reason), judge.instance_uuids)
 
     rule.prepare = prepared  # type: ignore[method-assign]
     return rule
@@ -74,7 +74,7 @@ class ForeignFilter(HostFilter):
                 kept = None if left is None else {id(state) for state in left}
             return None if kept is None else np.array([id(state) in kept for state in states], dtype=bool)
 
-        return JudgeOf(passes, Judge().reason)
+        return Judge(passes)
 
 
 class CandidateFilterMixin:
@@ -88,4 +88,4 @@ class CandidateFilterMixin:
 
 def all_filters() -> list[type]:
     """Return the filters that nova ships, as built in here, and those that an installed nova has besides."""
-    return [*builtin.shipped(), *added_classes(builtin.NOVA_PACKAGE, "all_filters", builtin.by_nova_path())]
+    return [*builtin.SHIPPED, *added_classes(builtin.NOVA_PACKAGE, "all_filters", builtin.BY_NOVA_PATH)]

@@ -16,7 +16,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.dotted_paths import blamed
 from scheduler.rules.installed_nova import added_classes
 from scheduler.weights import builtin, scores
-from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import BaseWeigher, HostWeigher, Scorer
 
 
 def guarded(rule: HostWeigher) -> HostWeigher:
@@ -29,7 +29,7 @@ def guarded(rule: HostWeigher) -> HostWeigher:
         if scorer is None:
             return None
         weigh = scorer.weigh
-        return ScorerOf(guard(lambda hosts: np.asarray(weigh(hosts), np.float64)), scorer.instance_uuids)
+        return Scorer(guard(lambda hosts: np.asarray(weigh(hosts), np.float64)), scorer.instance_uuids)
 
     rule.prepare = prepared  # type: ignore[method-assign]
     rule.multiplier = guard(rule.multiplier)  # type: ignore[method-assign]
@@ -68,7 +68,7 @@ class ForeignWeigher(HostWeigher):
             with blamed(self.name):
                 return np.array(self.inner.weigh_objects(wrapped, request.spec), dtype=np.float64)
 
-        return ScorerOf(weigh)
+        return Scorer(weigh)
 
     def multiplier(self, hosts: HostView) -> np.ndarray:
         """Return what ``weight_multiplier`` gives for each host."""

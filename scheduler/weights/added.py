@@ -11,7 +11,7 @@ from scheduler.hosts.failure_domains import members_nearby
 from scheduler.hosts.free_amounts import MIB_PER_GIB, free_disk, free_memory, free_vcpus
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 ANTI_AFFINITY = frozenset({"anti-affinity", "soft-anti-affinity"})
 
@@ -62,7 +62,7 @@ class FailureDomainWeigher(AddedWeigher):
             others = [uuid for uuid in members if uuid != progress.instance_uuid]
             return -members_nearby(hosts, self.conf.berth.failure_domain_key, others)
 
-        return ScorerOf(minus_nearby, members)
+        return Scorer(minus_nearby, members)
 
 
 class FreeShareWeigher(AddedWeigher):
@@ -76,7 +76,7 @@ class FreeShareWeigher(AddedWeigher):
     option = "free_share_weight_multiplier"
 
     def scorer(self, request: SchedulingRequest) -> Scorer:
-        return ScorerOf(free_shares)
+        return Scorer(free_shares)
 
 
 def free_shares(hosts: HostView) -> np.ndarray:
@@ -120,7 +120,7 @@ class KeepRoomWeigher(AddedWeigher):
         disk = (flavor.root_gb + flavor.ephemeral_gb) * MIB_PER_GIB
         wanted = Size(flavor.vcpus, flavor.memory_mb, disk)
         kept = tuple(sizes(self.conf.berth.keep_room_for))
-        return ScorerOf(lambda hosts: minus_room_lost(hosts, wanted, kept))
+        return Scorer(lambda hosts: minus_room_lost(hosts, wanted, kept))
 
 
 def sizes(settings: Iterable[str]) -> Iterable[Size]:
@@ -167,7 +167,7 @@ class SameHostWeigher(AddedWeigher):
         if not request.moves_instance:
             return None
         uuids = request.instance_uuids
-        return ScorerOf(lambda hosts: hosts.count_instances(uuids) > 0, uuids)
+        return Scorer(lambda hosts: hosts.count_instances(uuids) > 0, uuids)
 
 
 class LeavingHostWeigher(AddedWeigher):
@@ -179,7 +179,7 @@ class LeavingHostWeigher(AddedWeigher):
     option = "leaving_host_weight_multiplier"
 
     def scorer(self, request: SchedulingRequest) -> Scorer:
-        return ScorerOf(lambda hosts: -hosts.coded("aggregates").spread(is_leaving, np.int8))
+        return Scorer(lambda hosts: -hosts.coded("aggregates").spread(is_leaving, np.int8))
 
 
 def is_leaving(aggregates: AggregateSet) -> bool:

@@ -6,7 +6,7 @@ spec: filters-and-weighers 3.7, 3.9
 import numpy as np
 
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class _GroupWeigher(HostWeigher):
@@ -22,7 +22,7 @@ class _GroupWeigher(HostWeigher):
         if group is None or group.policy != self.policy:
             return None
         members = tuple(dict.fromkeys(group.members))
-        return ScorerOf(lambda hosts: self.sign * hosts.count_instances(members), members)
+        return Scorer(lambda hosts: self.sign * hosts.count_instances(members), members)
 
 
 class ServerGroupSoftAffinityWeigher(_GroupWeigher):
@@ -53,6 +53,6 @@ class CrossCellWeigher(HostWeigher):
         if not wanted or "cell" not in wanted or not wanted.cell or not wanted.allow_cross_cell_move:
             return None
         preferred = wanted.cell.uuid
-        return ScorerOf(
+        return Scorer(
             lambda hosts: hosts.coded("cell").spread(lambda cell: 1 if cell == preferred else -1, np.int8)
         )

@@ -14,7 +14,7 @@ from oslo_config import cfg
 from scheduler.hosts.free_amounts import free_vcpus
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 MOST_DEVICES = 99  # so that the raw weight stays above 0; 99 free devices and more are alike
 
@@ -29,7 +29,7 @@ class NumberWeigher(HostWeigher):
         return hosts.expected(self.column)
 
     def prepare(self, request: SchedulingRequest) -> Scorer:
-        return ScorerOf(self.amount)
+        return Scorer(self.amount)
 
 
 class RAMWeigher(NumberWeigher):

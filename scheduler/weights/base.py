@@ -11,7 +11,6 @@ weighed.
 
 import abc
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 
 
 class Scorer:
-    """The raw weights of hosts for one request.
+    """The raw weights of hosts for one request: a function, or a class with this method.
 
     Attributes:
         instance_uuids: Instances whose hosts the scorer reads from the view. They are located beforehand if
@@ -32,21 +31,21 @@ class Scorer:
     """
 
     instance_uuids: Collection[str] = ()
+    _numbers: Callable[[HostView], np.ndarray] | None = None
+
+    def __init__(
+        self,
+        numbers: Callable[[HostView], np.ndarray] | None = None,
+        instance_uuids: Collection[str] = (),
+    ) -> None:
+        given = {"_numbers": numbers, "instance_uuids": instance_uuids}
+        vars(self).update({name: value for name, value in given.items() if value})
 
     def weigh(self, hosts: HostView) -> np.ndarray:
         """Return raw weights: float64, shape (hosts,)."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class ScorerOf(Scorer):
-    """The raw weights that a function returns for hosts: numbers, shape (hosts,)."""
-
-    function: Callable[[HostView], np.ndarray]
-    instance_uuids: Collection[str] = ()
-
-    def weigh(self, hosts: HostView) -> np.ndarray:
-        return self.function(hosts).astype(np.float64)
+        if self._numbers is None:
+            raise NotImplementedError
+        return self._numbers(hosts).astype(np.float64)
 
 
 class HostWeigher:

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from scheduler.hosts.view import HostView
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class BuildFailureWeigher(HostWeigher):
@@ -34,7 +34,7 @@ class BuildFailureWeigher(HostWeigher):
     def prepare(self, request: SchedulingRequest) -> Scorer:
         half_life = self.conf.berth.build_failure_half_life
         if not half_life:
-            return ScorerOf(lambda hosts: hosts.numbers("failed_builds"))
+            return Scorer(lambda hosts: hosts.numbers("failed_builds"))
         now, project = self._wall_clock(), read(request.spec, "project_id")
 
         def part(failed_at: np.ndarray) -> np.ndarray:
@@ -52,4 +52,4 @@ class BuildFailureWeigher(HostWeigher):
             # Of those that failed for the project the latest comes last, whatever others have more failures.
             return np.where((own > 0) & (left > 0), left.max() + part(own), left)
 
-        return ScorerOf(weigh)
+        return Scorer(weigh)

@@ -9,7 +9,7 @@ from scheduler.conf.option_pairs import parse_options
 from scheduler.hosts.view import HostView
 from scheduler.objects import ImageMetaProps
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 Properties = set[tuple[str, str]]
 """(name, text of the value)"""
@@ -35,7 +35,7 @@ class ImagePropertiesWeigher(HostWeigher):
             return None
         image = request.spec.image
         wanted = texts(image.properties) if image is not None and "properties" in image else set()
-        return ScorerOf(lambda hosts: self._matches(wanted, hosts)) if wanted else None
+        return Scorer(lambda hosts: self._matches(wanted, hosts)) if wanted else None
 
     def _matches(self, wanted: Properties, hosts: HostView) -> np.ndarray:
         held = hosts.image_properties()

@@ -10,7 +10,7 @@ from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.hosts.rows import Metric, Parsed
 from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.base import HostWeigher, Scorer, ScorerOf
+from scheduler.weights.base import HostWeigher, Scorer
 
 
 class MetricsWeigher(HostWeigher):
@@ -29,7 +29,7 @@ class MetricsWeigher(HostWeigher):
         self.settings = tuple(settings)
 
     def prepare(self, request: SchedulingRequest) -> Scorer | None:
-        return ScorerOf(self._weighted_sum) if self.settings else None
+        return Scorer(self._weighted_sum) if self.settings else None
 
     def configured_multiplier(self) -> float:
         return self.conf.metrics.weight_multiplier

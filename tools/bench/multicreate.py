@@ -47,7 +47,7 @@ def run(count: int, runs: int) -> Iterator[Measurement]:
 
 def _all_rules() -> Any:
     conf = requests.demanding_conf()
-    rules = [cls.__name__ for cls in filter_loader.builtin.shipped() if cls.__name__ not in NARROW]
+    rules = [cls.__name__ for cls in filter_loader.builtin.SHIPPED if cls.__name__ not in NARROW]
     conf.set_override("enabled_filters", rules, "filter_scheduler")
     return conf
 

@@ -44,9 +44,9 @@ def run(count: int, runs: int) -> Iterator[Measurement]:
 
 def _kinds(conf: Any) -> dict[str, list[HostFilter] | list[HostWeigher]]:
     return {
-        "filters": [cls(conf) for cls in filters.shipped()],
-        "filters of nova's past": [cls(conf) for cls in filters.past()],
-        "filters that nova does not have": [cls(conf) for cls in filters.added()],
+        "filters": [cls(conf) for cls in filters.SHIPPED],
+        "filters of nova's past": [cls(conf) for cls in filters.PAST],
+        "filters that nova does not have": [cls(conf) for cls in filters.ADDED],
         "weighers": [cls(conf) for cls in weights.ALL],
         "weighers that nova does not have": [cls(conf) for cls in weights.ADDED],
     }

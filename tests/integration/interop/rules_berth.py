@@ -81,9 +81,7 @@ class _Judge:
             "narrowed": outcome(
                 lambda: self.places(narrow(self.hosts, SchedulingRequest.of(self.request)).hosts)
             ),
-            "filters": {
-                cls.__name__: self.filter(cls) for cls in filters.shipped() if cls.__name__ in FILTERS
-            },
+            "filters": {cls.__name__: self.filter(cls) for cls in filters.SHIPPED if cls.__name__ in FILTERS},
             **self.weights(),
             "several": outcome(self.several),
         }
@@ -115,7 +113,7 @@ class _Judge:
 
     def several(self):
         """The totals of the hosts left for one instance after the other; the best takes each."""
-        rules = {cls.__name__: cls(self.conf) for cls in filters.shipped()}
+        rules = {cls.__name__: cls(self.conf) for cls in filters.SHIPPED}
         chain = FilterChain([rules[name] for name in self.case["enabled"]])
         weighing = [cls(self.conf) for cls in weighers.ALL if cls.__name__ not in NOT_FOR_SEVERAL]
         view, steps, ranking, chosen = self.view(self.case["nodes"]), [], None, None

@@ -107,7 +107,7 @@ class NoBroker:
 
 def enabled_filters() -> list[str]:
     """Return the names of all filters but those that no host of the fleet passes."""
-    names = [each.__name__ for each in builtin.defined()]
+    names = [each.__name__ for each in builtin.ALL]
     return [name for name in names if not name.startswith(("Exact", "Metrics"))]
 
 

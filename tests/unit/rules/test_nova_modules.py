@@ -150,7 +150,7 @@ def test_the_modules_offer_what_plug_ins_import():
     assert issubclass(host_weights.BaseHostWeigher, weights.BaseWeigher)
     assert issubclass(host_weights.WeighedHost, weights.WeighedObject)
     assert host_filters.CandidateFilterMixin
-    assert host_filters.all_filters() == list(built_in_filters.shipped())
+    assert host_filters.all_filters() == list(built_in_filters.SHIPPED)
     assert host_weights.all_weighers() == list(built_in_weighers.ALL)
     assert weights.normalize([20, 50], 0, 100) == [0.2, 0.5]
     assert weights.normalize([1.0, 1.0]) == [0, 0]

@@ -83,7 +83,7 @@ def test_all_rules_run_on_a_table_in_memory_once_their_needs_are_loaded(policy):
     source = Closing(cloud)
     view = make_view(cloud, instances=source)
     request = SchedulingRequest.of(demanding_spec(policy), UUIDS)
-    chain = FilterChain([cls(conf) for cls in built_in_filters.shipped()]).prepare(request)
+    chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
     weighers = prepare_weighers([cls(conf) for cls in built_in_weighers.ALL], request)
     view.load(chain.needs | weighers.needs)
     source.closed = True
@@ -101,7 +101,7 @@ def test_all_rules_run_on_a_table_in_memory_once_their_needs_are_loaded(policy):
 def test_a_plain_boot_needs_nothing_but_the_table():
     conf = make_conf()
     request = SchedulingRequest.of(make_spec(), UUIDS)
-    chain = FilterChain([cls(conf) for cls in built_in_filters.shipped()]).prepare(request)
+    chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
     weighers = prepare_weighers([cls(conf) for cls in built_in_weighers.ALL], request)
     assert chain.needs | weighers.needs == Needs()
 
@@ -111,7 +111,7 @@ def test_what_a_forced_host_is_not_filtered_for_is_not_loaded():
     source = Instances(cloud)
     spec = make_spec(scheduler_hints={"different_host": ["e9"]}, force_hosts=["h5"])
     request = SchedulingRequest.of(spec, UUIDS)
-    chain = FilterChain([cls(conf) for cls in built_in_filters.shipped()]).prepare(request)
+    chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
     view = make_view(cloud, instances=source)
     assert len(rank(chain, prepare_weighers([], request), view, request, conf.filter_scheduler)) == 1
     assert source.asked == 0

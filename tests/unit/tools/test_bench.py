@@ -22,7 +22,7 @@ def test_every_rule_is_measured():
     for one in rules.run(5, runs=1):
         cases.setdefault(one.case, {})[one.name] = one.milliseconds
     plain, demanding = cases[f"filters, {rules.PLAIN_BOOT}"], cases[f"filters, {rules.DEMANDING}"]
-    assert plain.keys() == demanding.keys() == {cls.__name__ for cls in rules.filters.shipped()} | {"in all"}
+    assert plain.keys() == demanding.keys() == {cls.__name__ for cls in rules.filters.SHIPPED} | {"in all"}
 
 
 def test_many_instances():
