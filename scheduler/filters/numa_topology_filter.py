@@ -16,8 +16,9 @@ from scheduler.numa.fit import Fitter, usable_candidates
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
 from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, Limits, limits_from
-from scheduler.pci.requests import PciRequest
-from scheduler.request.scheduling_request import Progress, SchedulingRequest
+from scheduler.request.scheduling_request import SchedulingRequest
+
+NO_THREADS = "hyperthreads required, host has none"
 
 
 class NUMATopologyFilter(HostFilter):
@@ -34,64 +35,46 @@ class NUMATopologyFilter(HostFilter):
         self.fitter = _new_fitter(conf)
 
     def prepare(self, request: SchedulingRequest) -> Judge | None:
+        """Return a judge of NUMA cells, or for a guest without a topology of thread siblings alone."""
         wants_threads = _wants_threads(request)
-        if request.guest is None:
-            return _HasThreads(wants_threads) if wants_threads else None
-        return _FitsCells(
-            wants_threads=wants_threads,
-            fitter=self.fitter,
-            guest=request.guest,
-            progress=request.progress,
-            requests=request.pci_requests or (),
-            network_metadata=_network_metadata(request.spec),
+        if request.guest is not None:
+            metadata = request.spec.network_metadata if "network_metadata" in request.spec else None
+            return _FitsCells(wants_threads, self.fitter, request, metadata)
+        if not wants_threads:
+            return None
+        return Judge(
+            lambda hosts: ~hosts.coded("numa_topology").spread(_lacks_threads), lambda _host: NO_THREADS
         )
 
 
 @dataclass(frozen=True)
-class _HasThreads(Judge):
-    """Judges for an instance without NUMA topology, or first for one with; hosts without one have threads."""
-
-    wants_threads: bool
-
-    def passes(self, hosts: HostView) -> np.ndarray:
-        return hosts.coded("numa_topology").spread(lambda topology: not self.lacks_threads(topology))
-
-    def lacks_threads(self, topology: HostTopology | None) -> bool:
-        if topology is None or not topology.cells:
-            return False
-        return self.wants_threads and not topology.has_threads
-
-    def reason(self, host: HostState) -> str:
-        return "hyperthreads required, host has none"
-
-
-@dataclass(frozen=True)
-class _FitsCells(_HasThreads):
+class _FitsCells(Judge):
     """Judges for an instance with NUMA topology; each starts from what the fit for the one before left."""
 
+    wants_threads: bool
     fitter: Fitter
-    guest: GuestTopology
-    progress: Progress
-    requests: tuple[PciRequest, ...]
+    request: SchedulingRequest
     network_metadata: objects.NetworkMetadata | None
 
     def passes(self, hosts: HostView) -> np.ndarray:
-        kept = super().passes(hosts)
-        guest = self.progress.guest
+        topologies = hosts.coded("numa_topology")
+        kept = topologies.spread(lambda topology: not (self.wants_threads and _lacks_threads(topology)))
+        guest = self.request.progress.guest
         if guest is None:  # the fit for an earlier instance left none
             return kept
-        kept &= hosts.coded("numa_topology").spread(lambda topology: topology is not None)
+        kept &= topologies.spread(lambda topology: topology is not None)
         return self._fit(hosts, np.flatnonzero(kept).tolist(), guest)
 
     def _fit(self, hosts: HostView, indices: Sequence[int], guest: GuestTopology) -> np.ndarray:
         topologies, pools = hosts.coded("numa_topology"), hosts.coded("pci_stats")
+        requests = self.request.pci_requests or ()
         cpu, ram = hosts.numbers("cpu_allocation_ratio"), hosts.numbers("ram_allocation_ratio")
-        devices = candidate_groups.pool_traits(hosts, self.requests)
+        devices = candidate_groups.pool_traits(hosts, requests)
         columns = (topologies.codes, cpu, ram, devices)
         alike = list(zip(*(column.tolist() for column in columns), strict=True))
         kept, budget = np.zeros(len(hosts), dtype=bool), SearchBudget()
         limits_of = cache(self._limits)
-        for group in candidate_groups.groups(hosts, indices, alike, self.requests):
+        for group in candidate_groups.groups(hosts, indices, alike, requests):
             first = group[0]
             limits, plain = limits_of(cpu[first], ram[first])
             accepted = usable_candidates(
@@ -100,7 +83,7 @@ class _FitsCells(_HasThreads):
                 guest,
                 plain,
                 pools[first],
-                self.requests,
+                requests,
                 candidate_groups.mappings(hosts, first),
                 budget,
             )
@@ -114,13 +97,14 @@ class _FitsCells(_HasThreads):
         topology = host.numa_topology
         if topology is None:
             return "instance needs NUMA, host reports none"
-        if self.lacks_threads(topology.known):
-            return super().reason(host)
+        if self.wants_threads and _lacks_threads(topology.known):
+            return NO_THREADS
         _, limits = self._limits(host.cpu_allocation_ratio, host.ram_allocation_ratio)
         pools = host.pci_stats.known if host.pci_stats else None
         # Without a topology no host is rejected for its cells: this one was rejected before it was dropped.
-        guest = self.progress.guest or self.guest
-        detail = self.fitter.fit(topology.known, guest, limits, pools, self.requests).reason
+        guest = self.request.progress.guest or self.request.guest
+        requests = self.request.pci_requests or ()
+        detail = self.fitter.fit(topology.known, guest, limits, pools, requests).reason
         return "no allocation candidate fits the host's NUMA cells" + (f": {detail}" if detail else "")
 
     def _limits(self, cpu_ratio: float, ram_ratio: float) -> tuple[objects.NUMATopologyLimits, Limits | None]:
@@ -141,6 +125,11 @@ def fitter_of(rules: Iterable[HostFilter], conf: cfg.ConfigOpts) -> Fitter:
     return next(fitters, None) or _new_fitter(conf)
 
 
+def _lacks_threads(topology: HostTopology | None) -> bool:
+    """Return whether no core of a host has thread siblings; not known of hosts without a topology."""
+    return topology is not None and bool(topology.cells) and not topology.has_threads
+
+
 def _wants_threads(request: SchedulingRequest) -> bool:
     """Return whether flavor and image, taken together, request dedicated CPUs on thread siblings."""
     specs, image = request.extra_specs, request.image_property
@@ -152,7 +141,3 @@ def _wants_threads(request: SchedulingRequest) -> bool:
 
 def _new_fitter(conf: cfg.ConfigOpts) -> Fitter:
     return Fitter(packing=conf.compute.packing_host_numa_cells_allocation_strategy)
-
-
-def _network_metadata(spec: objects.RequestSpec) -> objects.NetworkMetadata | None:
-    return spec.network_metadata if "network_metadata" in spec else None
