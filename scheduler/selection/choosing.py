@@ -16,7 +16,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume
 from scheduler.selection.host_claiming import HostClaiming
-from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -29,29 +28,17 @@ class Choosing:
     """Chooses hosts for the instances of one request among those of its ranking."""
 
     def __init__(
-        self,
-        ranking: Ranking,
-        claiming: HostClaiming,
-        request: SchedulingRequest,
-        fitter: Fitter,
-        conf: cfg.ConfigOpts,
-        observer: DecisionObserver,
+        self, ranking: Ranking, claiming: HostClaiming, fitter: Fitter, conf: cfg.ConfigOpts
     ) -> None:
-        """Begin with no host chosen.
-
-        Args:
-            fitter: Fits NUMA topologies when a chosen host is consumed from.
-            observer: Receives each host that is consumed from.
-        """
+        """Begin with no host chosen; ``fitter`` fits NUMA topologies when a chosen host is consumed from."""
         self._ranking = ranking
         self._claiming = claiming
-        self._request = request
+        self._request = ranking.request
         self._fitter = fitter
         self._conf = conf
-        self._observer = observer
         self._last = NO_HOST  # of the instance that was charged last, until others are judged by it
         self._planned: tuple[int, ViewIndex, AllocationCandidate | None] | None = None
-        self._left = list(range(len(request.instance_uuids)))
+        self._left = list(range(len(self._request.instance_uuids)))
         self._chosen: dict[int, Selection] = {}
 
     def plan(self) -> None:
@@ -93,7 +80,7 @@ class Choosing:
         request.counts.places = [PlacedOn(one.service_host, one.cell_uuid) for one in chosen]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         selections = self._with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
-        self._observer.selected(selections)
+        self._ranking.observer.selected(selections)
         return selections
 
     def _plan(self, number: int, done: int) -> Selection:
@@ -123,7 +110,7 @@ class Choosing:
             LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
         note_providers(self._request, candidate)
         consume(self._ranking.hosts, index, self._request, self._fitter)
-        self._observer.consumed(number, self._ranking.hosts, index, candidate)
+        self._ranking.observer.consumed(number, self._ranking.hosts, index, candidate)
 
     def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more.

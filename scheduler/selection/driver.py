@@ -1,7 +1,6 @@
 """Hosts for all instances of one request (spec: placement-and-workflow 5.4, 5.5)."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from oslo_config import cfg
@@ -11,15 +10,13 @@ from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.view import HostView
 from scheduler.numa.fit import Fitter
-from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
-from scheduler.selection.consume import consumed_amounts, demand_of
-from scheduler.selection.headroom import Headroom, Usages, no_usages
+from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, HostClaiming, all_mapped
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
-from scheduler.selection.ranking import Ranking, rank
+from scheduler.selection.ranking import Ranking
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import prepare_weighers
 
@@ -88,18 +85,10 @@ class FilterDriver:
         ranking = self.rank(hosts, request, observer)
         if not len(ranking) and (others := more()):
             hosts, ranking = others, self.rank(others, request, observer)
-        claiming = HostClaiming(
-            ranking,
-            claims,
-            consumed_amounts(request.flavor),
-            self._is_mapped,
-            Headroom(usages),
-            partial(demand_of, request),
-            read(request.spec, "project_id"),
-        )
+        claiming = HostClaiming(ranking, claims, self._is_mapped, usages)
         counts = request.counts
         counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
-        choosing = Choosing(ranking, claiming, request, self._fitter, self._conf, observer)
+        choosing = Choosing(ranking, claiming, self._fitter, self._conf)
         choosing.plan()
         return choosing
 
@@ -113,4 +102,4 @@ class FilterDriver:
         """Return the hosts that a request may have, with their weights for its first instance."""
         chain, weighers = self.chain.prepare(request), prepare_weighers(self._weighers, request)
         options = self._conf.filter_scheduler
-        return rank(chain, weighers, hosts, request, options, observer)
+        return Ranking(chain, weighers, hosts, request, options, observer)

@@ -22,11 +22,12 @@ from scheduler.errors import (
 )
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
-from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
-from scheduler.selection.headroom import Headroom
+from scheduler.request.reading import read
+from scheduler.selection.consume import consumed_amounts, demand_of
+from scheduler.selection.headroom import Headroom, Usages, no_usages
 from scheduler.selection.ranking import Ranking
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -43,9 +44,6 @@ CANDIDATES_A_HOST = 3
 
 Chosen = tuple[ViewIndex, AllocationCandidate | None]
 """The host of an instance and the candidate that is claimed on it; None if the request claims nothing."""
-
-DemandOf = Callable[[HostView, ViewIndex, AllocationCandidate | None], InstanceDemand | None]
-"""Returns what the instance needs of a host's NUMA cells and devices, by a candidate; None: nothing."""
 
 
 class Planned(NamedTuple):
@@ -66,10 +64,6 @@ def all_mapped(_host: str) -> bool:
     return True
 
 
-def no_demand(_hosts: HostView, _index: ViewIndex, _candidate: AllocationCandidate | None) -> None:
-    """Need nothing."""
-
-
 class HostClaiming:
     """The claims of one request on the hosts of its ranking.
 
@@ -85,31 +79,23 @@ class HostClaiming:
         self,
         ranking: Ranking,
         claims: Session | None,
-        amounts: Mapping[str, int],
         is_mapped: Callable[[str], bool] = all_mapped,
-        headroom: Headroom | None = None,
-        demand: DemandOf = no_demand,
-        project: str | None = None,
+        usages: Usages = no_usages,
     ) -> None:
         """Claim on the hosts of ``ranking``.
 
         Args:
             claims: None: nothing is claimed, and the best host is chosen.
-            amounts: What an instance consumes, by column.
             is_mapped: Whether conductors know the cell of a service host. They put instances that are sent to
                 other hosts into error.
-            headroom: What Placement has left, for what is planned together.
-            demand: What the current instance needs of NUMA cells and devices, for reservations.
-            project: The project of the instances.
+            usages: What Placement reported of the hosts' providers.
         """
         self.tries: Counter[str] = Counter()
-        self._headroom = headroom or Headroom()
         self.is_mapped = is_mapped
+        self._headroom = Headroom(usages)
         self._ranking = ranking
         self._claims = claims
-        self._amounts = amounts
-        self._demand = demand
-        self._project = project
+        self._amounts = consumed_amounts(ranking.request.flavor)
         self._planned: dict[str, Planned] = {}
         self._refusals: dict[tuple[str, ViewPosition], list[Refusal]] = {}
         self._passed_over: dict[str, list[ViewPosition]] = {}  # hosts that an instance cannot have
@@ -164,8 +150,9 @@ class HostClaiming:
         self.tries.update(uuid for uuid, one in planned.items() if (uuid, one.position) not in self._refusals)
         results = self._claims.claim({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].done]
+        project = read(self._ranking.request.spec, "project_id")
         for uuid in planned.keys() - refused:
-            self._ranking.hosts.reservations.grant(uuid, self._project)
+            self._ranking.hosts.reservations.grant(uuid, project)
         for uuid in refused:
             self._note_refusal(uuid, planned[uuid], results[uuid])
         return refused
@@ -188,7 +175,7 @@ class HostClaiming:
             refusals = self._refusals.get((instance_uuid, position), ())
             candidate = next(filter(self._headroom.fits, _untried(candidates, refusals)), None)
             if candidate is not None and self.is_mapped(row.host):
-                demand = self._demand(hosts, index, candidate)
+                demand = demand_of(self._ranking.request, hosts, index, candidate)
                 hosts.reservations.reserve(position, instance_uuid, self._amounts, demand)
                 self._headroom.plan(candidate)
                 self._planned[instance_uuid] = Planned(candidate, candidates, position, row.host)

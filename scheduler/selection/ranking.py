@@ -33,30 +33,15 @@ SHOWN = 20
 HEAD = 32
 
 
-def rank(
-    chain: PreparedChain,
-    weighers: PreparedWeighers,
-    hosts: HostView,
-    request: SchedulingRequest,
-    options: Any,
-    observer: DecisionObserver = NO_OBSERVER,
-) -> "Ranking":
-    """Narrow the hosts to those that the request allows, load what the rules need, and rank the hosts.
-
-    All that a decision reads of databases is read here, after that it is a function of values in memory.
-    Forced hosts are not filtered. Arguments are those of ``Ranking``, with hosts as they come from Placement.
-    """
-    narrowed = narrow(hosts, request)
-    if not narrowed.filtered:
-        chain = PreparedChain(())
-    if len(narrowed.hosts):
-        narrowed.hosts.load(chain.needs | weighers.needs)
-    observer.begin_ranking(hosts, narrowed, chain, request)
-    return Ranking(chain, weighers, narrowed.hosts, request, options, observer)
-
-
 class Ranking:
-    """The hosts of one request, filtered and weighed for one instance after the other."""
+    """The hosts of one request, filtered and weighed for one instance after the other.
+
+    Attributes:
+        hosts: The hosts that are left.
+        scores: Their raw weights.
+        request: The request.
+        observer: Receives each filtering and weighing.
+    """
 
     def __init__(
         self,
@@ -67,23 +52,29 @@ class Ranking:
         options: Any,
         observer: DecisionObserver = NO_OBSERVER,
     ) -> None:
-        """Judge for the first instance.
+        """Narrow the hosts to those that the request allows, load what the rules need, and judge.
+
+        All that a decision reads of databases is read here, after that it is a function of values in memory.
+        Forced hosts are not filtered.
 
         Args:
             chain: The filters, prepared for the request.
             weighers: The weighers, prepared for the request.
+            hosts: The hosts as they come from Placement.
             options: The group ``[filter_scheduler]``.
-            observer: Receives each filtering and weighing.
         """
-        self._chain = chain
-        self._weighers = weighers
+        narrowed = narrow(hosts, request)
+        self._chain = chain if narrowed.filtered else PreparedChain(())
+        if len(narrowed.hosts):
+            narrowed.hosts.load(self._chain.needs | weighers.needs)
+        observer.begin_ranking(hosts, narrowed, self._chain, request)
         self._number = 0
-        self._request = request
+        self.request = request
         self._options = options
-        self._observer = observer
+        self.observer = observer
         self._carried = _carried(request)
         self._refused: set[ViewPosition] = set()
-        self.hosts = hosts
+        self.hosts = narrowed.hosts
         self._filter(0, None)
         self.scores = weighers.scores(self.hosts)
 
@@ -93,7 +84,7 @@ class Ranking:
     def refresh(self, number: int, changed: ViewIndex) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
-        before, self._carried = self._carried, _carried(self._request)
+        before, self._carried = self._carried, _carried(self.request)
         self._judge_again(number, self.hosts.positions[[changed]], only_these=self._carried == before)
 
     def refresh_pending(self) -> None:
@@ -116,7 +107,7 @@ class Ranking:
     def _filter(self, number: int, changed: np.ndarray | None) -> np.ndarray:
         offered = self._offered()
         filtered = self._chain.run(self.hosts, number, changed)
-        self._observer.filtered(number, self.hosts, filtered)
+        self.observer.filtered(number, self.hosts, filtered)
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -148,7 +139,7 @@ class Ranking:
         if not len(totals):
             return
         order, noted = tee(descending(totals))
-        self._observer.weighed(self._number, self.hosts, self.scores, totals, noted)
+        self.observer.weighed(self._number, self.hosts, self.scores, totals, noted)
         if LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         yield from map(ViewIndex, self._in_turn(totals, order))

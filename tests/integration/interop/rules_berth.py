@@ -18,7 +18,7 @@ from scheduler.numa.fit import Fitter
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume
 from scheduler.selection.narrowing import narrow
-from scheduler.selection.ranking import descending, rank
+from scheduler.selection.ranking import Ranking, descending
 from scheduler.weights import builtin as weighers
 from scheduler.weights.scores import prepare_weighers
 from tests.integration.interop.rules_cases import FILTERS
@@ -124,7 +124,7 @@ class _Judge:
                 ranking.refresh(number, chosen)
             else:
                 prepared = chain.prepare(request), prepare_weighers(weighing, request)
-                ranking = rank(*prepared, view, request, self.conf.filter_scheduler)
+                ranking = Ranking(*prepared, view, request, self.conf.filter_scheduler)
             if not len(ranking):
                 break
             totals = ranking.totals()

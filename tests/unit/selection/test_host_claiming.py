@@ -5,17 +5,16 @@ import logging
 import numpy as np
 import pytest
 
+from scheduler import objects
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from scheduler.hosts.view import HostView
-from scheduler.numa.usage import InstanceDemand
 from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
 from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
-from scheduler.selection.headroom import Headroom
 from scheduler.selection.host_claiming import HostClaiming
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.scores import prepare_weighers
@@ -28,6 +27,7 @@ from tests.unit.selection.requests import (
     make_candidate,
     make_conf,
     make_request,
+    make_spec,
 )
 
 NEXT_HOST = "Claim for instance %s on host %s refused (no room); trying the next host"
@@ -37,14 +37,14 @@ def claiming_on(hosts, claims, **options):
     return claiming_in(make_view(hosts), claims, **options)
 
 
-def claiming_in(view, claims, amounts=None, ram_weight_multiplier=1.0, **options):
+def claiming_in(view, claims, ram_weight_multiplier=1.0, spec=None, **options):
     conf = make_conf(
         weight_classes=["nova.scheduler.weights.ram.RAMWeigher"], ram_weight_multiplier=ram_weight_multiplier
     )
-    request = make_request()
+    request = make_request(spec)
     prepared = FilterChain(()).prepare(request), prepare_weighers(load_weighers.load(conf), request)
     ranking = Ranking(*prepared, view, request, conf.filter_scheduler)
-    return ranking, HostClaiming(ranking, claims, amounts or {"num_instances": 1}, **options)
+    return ranking, HostClaiming(ranking, claims, **options)
 
 
 def two_hosts():
@@ -145,7 +145,7 @@ def test_a_provider_that_all_hosts_share_is_tried_once(caplog, pools, tried):
 
 def test_a_planned_claim_leaves_less_headroom_to_the_next_instance():
     usages = {uuid_of("h1"): {"VCPU": Usage(4, 1)}}.get
-    ranking, claiming = claiming_on(two_hosts(), FakeClaims(), headroom=Headroom(usages))
+    ranking, claiming = claiming_on(two_hosts(), FakeClaims(), usages=usages)
     assert [name_of(ranking, claiming.plan(uuid)) for uuid in ("i1", "i2")] == ["h1", "h2"]
 
 
@@ -195,7 +195,7 @@ class TestHostsFilledMeanwhile:
                 pending.add(f"{name} {number}", table, table.row_of_uuid[uuid_of(name)], amounts)
         candidates = [host.candidates for host in hosts]
         view = HostView.of(table, np.arange(len(hosts)), candidates, None, pending, asked_at)
-        return claiming_in(view, claims, self.AMOUNTS, ram_weight_multiplier=-1.0)
+        return claiming_in(view, claims, ram_weight_multiplier=-1.0)
 
     @pytest.mark.parametrize(
         ("free", "filled", "refusing", "tried", "others"),
@@ -264,10 +264,12 @@ def test_the_candidate_that_is_claimed_says_which_devices_are_taken():
     pending, table = PendingPlacements(), make_table([host])
     view = HostView.of(table, np.arange(1), [candidates], None, pending)
 
-    def demand(_hosts, _index, candidate):
-        return InstanceDemand(mappings=candidate.mappings)
-
-    _, claiming = claiming_in(view, FakeClaims({node: [REFUSED]}), demand=demand)
+    device = objects.InstancePCIRequest(count=1, spec=[{"vendor_id": "8086"}], request_id="g")
+    spec = make_spec(
+        pci_requests=objects.InstancePCIRequests(requests=[device]),
+        requested_resources=[objects.RequestGroup(requester_id="g")],
+    )
+    _, claiming = claiming_in(view, FakeClaims({node: [REFUSED]}), spec=spec)
     _, claimed = claim_best(claiming, "i1")
     assert claimed is candidates[1]
-    assert pending.get("i1").demand.mappings == {"g": ["p1"]}
+    assert pending.get("i1").demand.mappings == {"g": ("p1",)}

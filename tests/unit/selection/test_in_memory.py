@@ -9,7 +9,7 @@ from scheduler.hosts.request_instances import Needs
 from scheduler.numa.fit import Fitter
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume
-from scheduler.selection.ranking import rank
+from scheduler.selection.ranking import Ranking
 from scheduler.weights import builtin as built_in_weighers
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import CELL, Instances, make_host, make_view
@@ -87,7 +87,7 @@ def test_all_rules_run_on_a_table_in_memory_once_their_needs_are_loaded(policy):
     weighers = prepare_weighers([cls(conf) for cls in built_in_weighers.ALL], request)
     view.load(chain.needs | weighers.needs)
     source.closed = True
-    ranking = rank(chain, weighers, view, request, conf.filter_scheduler)
+    ranking = Ranking(chain, weighers, view, request, conf.filter_scheduler)
     for number, uuid in enumerate(UUIDS, 1):
         assert len(ranking.totals())
         request.progress.instance_uuid = uuid
@@ -113,5 +113,5 @@ def test_what_a_forced_host_is_not_filtered_for_is_not_loaded():
     request = SchedulingRequest.of(spec, UUIDS)
     chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
     view = make_view(cloud, instances=source)
-    assert len(rank(chain, prepare_weighers([], request), view, request, conf.filter_scheduler)) == 1
+    assert len(Ranking(chain, prepare_weighers([], request), view, request, conf.filter_scheduler)) == 1
     assert source.asked == 0

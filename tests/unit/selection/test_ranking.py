@@ -12,7 +12,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import guest_topology_from
-from scheduler.selection.ranking import HEAD, descending, rank
+from scheduler.selection.ranking import HEAD, Ranking, descending
 from scheduler.weights.base import HostWeigher, Scorer
 from scheduler.weights.scores import prepare_weighers
 from tests.builders import make_host, make_table, make_view
@@ -66,7 +66,7 @@ class FewInstances(Judge):
 def ranking_of(chain, weighers, view, request, conf):
     """Hosts ranked by these filter and weigher objects."""
     prepared = FilterChain(chain).prepare(request)
-    return rank(prepared, prepare_weighers(weighers, request), view, request, conf.filter_scheduler)
+    return Ranking(prepared, prepare_weighers(weighers, request), view, request, conf.filter_scheduler)
 
 
 def by_ram(free_ram, chain=(), request=None, **options):
@@ -220,7 +220,7 @@ def test_judging_what_others_have_reserved_equals_judging_all_anew(free_ram, res
         view = HostView.of(table, np.arange(len(table)), pending=pending)
         prepared = FilterChain([NotFull(conf)]).prepare(make_request())
         weighers = prepare_weighers([ByExpectedRam(conf)], make_request())
-        return rank(prepared, weighers, view, make_request(), conf.filter_scheduler)
+        return Ranking(prepared, weighers, view, make_request(), conf.filter_scheduler)
 
     ranking = ranked()
     for number, (host, ram) in enumerate(reserved):

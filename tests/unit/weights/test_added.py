@@ -11,7 +11,7 @@ from scheduler.filters.builtin import ADDED as ADDED_FILTERS
 from scheduler.filters.chain import FilterChain
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters, load_weighers
-from scheduler.selection.ranking import rank
+from scheduler.selection.ranking import Ranking
 from scheduler.weights import builtin
 from scheduler.weights.added import (
     FailureDomainWeigher,
@@ -202,7 +202,7 @@ def ranked(hosts, request, conf):
     view = make_view(hosts, instances=Instances(hosts))
     chain = FilterChain(load_filters.load(conf)).prepare(request)
     weighers = prepare_weighers(load_weighers.load(conf), request)
-    ranking = rank(chain, weighers, view, request, conf.filter_scheduler)
+    ranking = Ranking(chain, weighers, view, request, conf.filter_scheduler)
     names = [row.host for row in ranking.hosts.rows]
     order = [names[index] for index in ranking.best_first()]
     return order, dict(zip(names, ranking.totals().tobytes().hex(" ", 8).split(), strict=True))

@@ -191,14 +191,14 @@ def test_cells_that_are_read_again(held):
 def test_the_turn_to_choose(held):
     pending, table = PendingPlacements(), make_table(two_hosts())
 
-    def choose(uuid, demand):
+    def choose(uuid, wait):
         candidates = [host.candidates for host in two_hosts()]
         view = HostView.of(table, np.arange(2), candidates, None, pending)
-        claiming_in(view, FakeClaims(), demand=demand)[1].plan(uuid)
+        claiming_in(view, FakeClaims(), is_mapped=lambda _host: wait() or True)[1].plan(uuid)
 
     with held.by_another(choose, "i1", held):
         text = "its turn among requests that choose a host"
-        assert noted(choose, "i2", lambda *_: None, held=held) == text
+        assert noted(choose, "i2", lambda: None, held=held) == text
 
 
 @pytest.mark.parametrize(
