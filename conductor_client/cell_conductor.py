@@ -9,9 +9,10 @@ from contextlib import nullcontext
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from conductor_client import errors, fake_compute, journal, retries
+from conductor_client import fake_compute, journal, retries
 from conductor_client.claims import Allocations, held_by_migration
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class CellConductor:
         """Return the first alternate that can be claimed, and those after it.
 
         Raises:
-            MaxRetriesExceeded: No alternate is left.
+            NoValidHost: No alternate is left.
         """
         for place, selection in enumerate(alternates):
             rest = alternates[place + 1 :]
@@ -117,7 +118,7 @@ class CellConductor:
                 return selection, rest
             host = selection.service_host
             self._reports.note(context, record, journal.REFUSED, host=host, alternates=len(rest))
-        raise errors.MaxRetriesExceeded("No alternate host is left to try.")
+        raise NoValidHost("No alternate host is left to try.")
 
     def _start(self, context, record, method, selection, alternates, properties, arguments):
         host = selection.service_host

@@ -7,8 +7,8 @@ import json
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from conductor_client import errors
 from scheduler import objects
+from scheduler.errors import AllocationUpdateFailed
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import Resources
@@ -59,7 +59,7 @@ class Allocations:
         owner = Owner(spec.project_id, spec.user_id)
         written = self._write({instance_uuid: Write(rows, owner, held.generation, mappings)})
         if written.outcome is Outcome.CHANGED:
-            raise errors.AllocationUpdateFailed(f"Instance {instance_uuid}: {written.reason}")
+            raise AllocationUpdateFailed(instance_uuid, written.reason)
         done = written.outcome is Outcome.DONE
         if not done:
             host = selection.service_host
@@ -138,7 +138,7 @@ def held_by_migration(allocations: Allocations, instance_uuid: str, migration_uu
         AllocationUpdateFailed: The migration cannot have it.
     """
     if not allocations.move(instance_uuid, migration_uuid):
-        raise errors.AllocationUpdateFailed(f"Migration {migration_uuid} cannot hold the source allocation")
+        raise AllocationUpdateFailed(migration_uuid, "it cannot hold the source allocation")
     try:
         yield
     except Exception:

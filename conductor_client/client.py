@@ -5,16 +5,13 @@ from typing import Self
 
 import oslo_messaging as messaging
 
-from conductor_client import errors
 from conductor_client.bus import Bus
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 
 TOPIC = "scheduler"
 VERSION = "4.5"
-
-# Both are "no host" to a caller; a scheduler only sends the first.
-NO_VALID_HOST = ("NoValidHost", "MaxRetriesExceeded")
 
 
 class SchedulerClient:
@@ -64,9 +61,12 @@ class SchedulerClient:
                 return_alternates=return_alternates,
             )
         except Exception as error:
-            if _class_name(error) in NO_VALID_HOST:
-                raise errors.NoValidHost.from_message(_message(error)) from error
-            raise
+            # The in-memory driver raises what was raised.
+            remote = isinstance(error, messaging.RemoteError)
+            if (error.exc_type if remote else type(error).__name__) != "NoValidHost":
+                raise
+            text = str(error.value if remote else error)
+            raise NoValidHost(text.removeprefix(f"{NoValidHost()}")) from error
 
     def update_aggregates(self, context: RequestContext, aggregates: Sequence[objects.Aggregate]) -> None:
         """Inform all schedulers about new or changed host aggregates."""
@@ -94,12 +94,3 @@ class SchedulerClient:
 
     def _cast(self, context: RequestContext, method: str, **arguments: object) -> None:
         self._client.prepare(fanout=True).cast(context, method, **arguments)
-
-
-def _class_name(error: Exception) -> str:
-    """Return the name of the class that was raised; the in-memory driver raises the error itself."""
-    return error.exc_type if isinstance(error, messaging.RemoteError) else type(error).__name__
-
-
-def _message(error: Exception) -> str:
-    return str(error.value) if isinstance(error, messaging.RemoteError) else str(error)

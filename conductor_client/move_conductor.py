@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from oslo_log import log as logging
 import oslo_messaging as messaging
 
-from conductor_client import errors, fake_compute, journal, retries
+from conductor_client import fake_compute, journal, retries
 from conductor_client.cells import Cell, CellMap
 from conductor_client.claims import Allocations, held_by_migration
 from conductor_client.client import SchedulerClient
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 
 LOG = logging.getLogger(__name__)
@@ -146,7 +147,7 @@ class MoveConductor:
         """Return the cell of a host, and the spec as a conductor sends it for a move within this cell."""
         cell = self._cells.of_host(host)
         if cell is None:
-            raise errors.NoValidHost(f"Host {host} is not mapped to any cell")
+            raise NoValidHost(f"Host {host} is not mapped to any cell")
         wanted = spec.obj_clone()
         wanted.instance_uuid, wanted.num_instances = instance_uuid, 1
         wanted.force_hosts = wanted.force_nodes = None

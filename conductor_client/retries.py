@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import oslo_messaging as messaging
 
-from conductor_client import errors
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 
 
@@ -18,7 +18,8 @@ def first(spec: objects.RequestSpec, max_attempts: int) -> dict:
     Without ``retry`` in them a failure is final: if only one attempt is allowed (nova's
     ``[scheduler]/max_attempts``), or the user has forced the host.
     """
-    if max_attempts == 1 or _is_forced(spec):
+    is_forced = len(spec.force_hosts or ()) == 1 or len(spec.force_nodes or ()) == 1
+    if max_attempts == 1 or is_forced:
         return {}
     return {"retry": {"num_attempts": 1, "hosts": []}}
 
@@ -27,12 +28,12 @@ def again(filter_properties: dict, max_attempts: int) -> dict:
     """Return the filter properties of the next attempt.
 
     Raises:
-        MaxRetriesExceeded: All attempts are used.
+        NoValidHost: All attempts are used.
     """
     retry = filter_properties["retry"]
     attempt = retry["num_attempts"] + 1
     if attempt > max_attempts:
-        raise errors.MaxRetriesExceeded(f"All {max_attempts} attempts have failed.")
+        raise NoValidHost(f"All {max_attempts} attempts have failed.")
     return {**filter_properties, "retry": {**retry, "num_attempts": attempt}}
 
 
@@ -65,7 +66,3 @@ def send(
         host_list=host_list,
         **arguments,
     )
-
-
-def _is_forced(spec: objects.RequestSpec) -> bool:
-    return len(spec.force_hosts or ()) == 1 or len(spec.force_nodes or ()) == 1

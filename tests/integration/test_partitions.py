@@ -8,8 +8,8 @@ import psutil
 import pytest
 
 from conductor_client.client import SchedulerClient
-from conductor_client.errors import NoValidHost
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 from tests.support.waiting import eventually
 from tools.rig.load import FLAVORS, BootRequest

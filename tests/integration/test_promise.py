@@ -11,8 +11,8 @@ import oslo_messaging as messaging
 import pytest
 import sqlalchemy as sa
 
-from conductor_client import errors
 from conductor_client.client import SchedulerClient
+from scheduler import errors
 from scheduler.nova_db.schema import instance_mappings
 from tests.support.waiting import eventually
 from tests.unit.conductor_client.doubles import context, make_spec, new_uuid

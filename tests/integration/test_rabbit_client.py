@@ -7,11 +7,9 @@ import uuid
 import oslo_messaging as messaging
 import pytest
 
-from conductor_client import errors
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
-from scheduler import errors as scheduler_errors
-from scheduler import objects
+from scheduler import errors, objects
 from scheduler.rpc import scheduler_endpoint, transport
 from tests.unit.conductor_client.doubles import context, make_conf, make_selection, make_spec
 
@@ -88,14 +86,14 @@ def test_plain_dicts(client, manager):
 
 
 def test_no_valid_host(client, manager):
-    manager.answer = scheduler_errors.NoValidHost("There are not enough hosts available.")
+    manager.answer = errors.NoValidHost("There are not enough hosts available.")
     with pytest.raises(errors.NoValidHost) as caught:
         select(client)
     assert caught.value.reason == "There are not enough hosts available."
 
 
 def test_an_internal_error(client, manager):
-    manager.answer = scheduler_errors.AllocationUpdateFailed("i", "changed")
+    manager.answer = errors.AllocationUpdateFailed("i", "changed")
     with pytest.raises(messaging.RemoteError) as caught:
         select(client)
     assert caught.value.exc_type == "AllocationUpdateFailed"

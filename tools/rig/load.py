@@ -13,8 +13,8 @@ from oslo_messaging import MessagingException, RemoteError
 
 from conductor_client.bus import Bus
 from conductor_client.client import SchedulerClient
-from conductor_client.errors import NoValidHost
 from scheduler import objects
+from scheduler.errors import NoValidHost
 from scheduler.operators.snapshot.as_nova_api import guest_topology
 from scheduler.request.flavor_and_image import FlavorAndImage
 from scheduler.rpc.context import RequestContext

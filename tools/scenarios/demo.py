@@ -9,8 +9,8 @@ import shutil
 import time
 
 from conductor_client import journal
-from conductor_client.errors import NoValidHost
 from conductor_client.fake_compute import Failures
+from scheduler.errors import NoValidHost
 from scheduler.rpc.context import RequestContext
 from tools.rig import command, servers, truth
 from tools.rig.fleet import ZONES
@@ -160,7 +160,7 @@ def problems(record, zone, hosts):
     name, error = f"Instance {record.instance_uuid}", (record.last.detail or "").partition("\n")[0]
     if record.state not in journal.FINAL:
         return [f"{name} is still {record.state}"]
-    if record.state == journal.ERROR and not error.startswith(NoValidHost.PREFIX):
+    if record.state == journal.ERROR and not error.startswith(str(NoValidHost())):
         return [f"{name}: {error}"]
     if record.host and zone and hosts[record.host].zone != zone:
         return [f"{name} is not in {zone}"]

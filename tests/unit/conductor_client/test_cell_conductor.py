@@ -1,8 +1,9 @@
 import pytest
 
-from conductor_client import errors, journal, retries
+from conductor_client import journal, retries
 from conductor_client.cell_conductor import CellConductor
 from conductor_client.journal import Journal
+from scheduler import errors
 from tests.unit.conductor_client.doubles import Allocations, Recorder, context, make_selection, make_spec
 
 
@@ -91,10 +92,10 @@ def test_as_many_attempts_as_allowed(compute, book):
 
 
 def test_a_claim_that_fails_badly_ends_the_build(compute, book):
-    allocations = Allocations(error=errors.AllocationUpdateFailed("changed"))
+    allocations = Allocations(error=errors.AllocationUpdateFailed("i", "changed"))
     retry(compute, book, [make_selection("b"), make_selection("c")], allocations)
     (record,) = book.records()
-    assert (record.state, record.last.detail) == (journal.ERROR, "changed")
+    assert (record.state, record.last.detail) == (journal.ERROR, str(allocations.error))
 
 
 def resize_again(compute, book, alternates, allocations):
@@ -127,7 +128,7 @@ def test_a_failed_resize_goes_on_to_an_alternate_while_its_migration_holds_the_s
     assert sent["filter_properties"]["retry"]["hosts"] == [["a", "a.example.net"], ["c", "c.example.net"]]
 
 
-@pytest.mark.parametrize("error", [None, errors.AllocationUpdateFailed("changed")])
+@pytest.mark.parametrize("error", [None, errors.AllocationUpdateFailed("i", "changed")])
 def test_a_resize_without_an_alternate_gives_the_source_back_to_the_instance(compute, book, error):
     allocations = Allocations(full=["b"], error=error)
     record = resize_again(compute, book, [make_selection("b")], allocations)
@@ -140,8 +141,6 @@ def test_a_resize_whose_source_cannot_be_moved_is_not_tried(compute, book):
     allocations = Allocations()
     allocations.move = lambda source, target: False
     record = resize_again(compute, book, [make_selection("b")], allocations)
-    assert (record.state, record.last.detail) == (
-        journal.ERROR,
-        "Migration m cannot hold the source allocation",
-    )
+    assert record.state == journal.ERROR
+    assert record.last.detail.endswith("consumer m. Error: it cannot hold the source allocation")
     assert allocations.held == {"i": "s"}

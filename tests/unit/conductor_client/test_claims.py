@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from conductor_client import errors
 from conductor_client.claims import Allocations
+from scheduler import errors
 from scheduler.placement.allocations import Owner
 from tests.unit.claims.builders import SleepClock, holding, writer_of
 from tests.unit.claims.fake_consumers import FakeConsumers

@@ -3,10 +3,8 @@ from types import SimpleNamespace
 import oslo_messaging as messaging
 import pytest
 
-from conductor_client import errors
 from conductor_client.client import SchedulerClient
-from scheduler import errors as scheduler_errors
-from scheduler import objects
+from scheduler import errors, objects
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.serializer import ObjectSerializer
 from tests.support.waiting import eventually
@@ -70,7 +68,7 @@ def test_plain_form_is_returned_as_it_is(bus, served):
 
 
 def test_no_valid_host_has_its_own_class(bus, served):
-    served.answer = for_caller(scheduler_errors.NoValidHost("There are not enough hosts available."))
+    served.answer = for_caller(errors.NoValidHost("There are not enough hosts available."))
     with pytest.raises(errors.NoValidHost) as caught:
         SchedulerClient(bus).select_destinations(context(), make_spec(), ["1"])
     assert caught.value.reason == "There are not enough hosts available."
@@ -87,7 +85,6 @@ def test_other_errors_are_left_alone(bus, served):
     ("exc_type", "expected"),
     [
         ("NoValidHost", errors.NoValidHost),
-        ("MaxRetriesExceeded", errors.NoValidHost),
         ("AllocationUpdateFailed", messaging.RemoteError),
     ],
 )

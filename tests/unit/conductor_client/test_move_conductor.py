@@ -2,9 +2,10 @@
 
 import pytest
 
-from conductor_client import errors, journal
+from conductor_client import journal
 from conductor_client.cells import Cell
 from conductor_client.move_conductor import MoveConductor
+from scheduler import errors
 from tests.unit.conductor_client.doubles import (
     CELL,
     Allocations,

@@ -1,6 +1,7 @@
 import pytest
 
-from conductor_client import errors, retries
+from conductor_client import retries
+from scheduler import errors
 from tests.unit.conductor_client.doubles import make_selection, make_spec
 
 
@@ -23,7 +24,7 @@ def test_attempts_are_counted_up_to_the_limit():
     properties = retries.first(make_spec(), 3)
     properties = retries.again(retries.again(properties, 3), 3)
     assert properties["retry"]["num_attempts"] == 3
-    with pytest.raises(errors.MaxRetriesExceeded):
+    with pytest.raises(errors.NoValidHost):
         retries.again(properties, 3)
 
 

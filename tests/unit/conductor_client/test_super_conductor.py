@@ -1,8 +1,9 @@
 import pytest
 
-from conductor_client import errors, journal
+from conductor_client import journal
 from conductor_client.cells import Cell, client_of_each_cell
 from conductor_client.super_conductor import SuperConductor
+from scheduler import errors
 from tests.unit.conductor_client.doubles import Recorder, context, make_selection, make_spec
 
 CELLS = {name: Cell(f"uuid {name}", name, f"fake://{name}") for name in ("one", "two")}

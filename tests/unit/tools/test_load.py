@@ -7,7 +7,7 @@ import threading
 from oslo_messaging import MessagingTimeout, RemoteError
 import pytest
 
-from conductor_client.errors import NoValidHost
+from scheduler.errors import NoValidHost
 from tools.rig.load import FLAVORS, BootRequest, Callers, Flavor, ask, random_requests
 
 REQUEST = BootRequest(["i"], FLAVORS[0])
