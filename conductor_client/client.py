@@ -62,11 +62,12 @@ class SchedulerClient:
             )
         except Exception as error:
             # The in-memory driver raises what was raised.
-            remote = isinstance(error, messaging.RemoteError)
-            if (error.exc_type if remote else type(error).__name__) != "NoValidHost":
+            name, text = type(error).__name__, str(error)
+            if isinstance(error, messaging.RemoteError):
+                name, text = error.exc_type, str(error.value)
+            if name != "NoValidHost":
                 raise
-            text = str(error.value if remote else error)
-            raise NoValidHost(text.removeprefix(f"{NoValidHost()}")) from error
+            raise NoValidHost(text.removeprefix(str(NoValidHost()))) from error
 
     def update_aggregates(self, context: RequestContext, aggregates: Sequence[objects.Aggregate]) -> None:
         """Inform all schedulers about new or changed host aggregates."""

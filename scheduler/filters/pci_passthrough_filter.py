@@ -37,7 +37,7 @@ class PciPassthroughFilter(HostFilter):
             pools = host.pci_stats
             if pools is None:
                 return "no PCI devices reported"
-            detail = support.unsupported_reason(pools.known, requests)
+            _, detail = support.served(pools.known, requests)
             return "no allocation candidate satisfies the PCI requests" + (f": {detail}" if detail else "")
 
         return Judge(passes, reason)

@@ -99,7 +99,7 @@ class PciStats:
 
     def support_requests(self, *args: Any, **kwargs: Any) -> bool:
         """Return whether the devices can serve all requests together; arguments as of ``apply_requests``."""
-        return self._applied(*args, **kwargs).complete
+        return not self._applied(*args, **kwargs)[1]
 
     def apply_requests(self, *args: Any, **kwargs: Any) -> None:
         """Take the devices for some requests out of these pools; the host keeps its own.
@@ -112,17 +112,17 @@ class PciStats:
         Raises:
             ValueError: The pools cannot serve all requests.
         """
-        applied = self._applied(*args, **kwargs)
-        if not applied.complete:
-            raise ValueError(applied.reason)
-        self.known = applied.pools
+        left, reason = self._applied(*args, **kwargs)
+        if reason:
+            raise ValueError(reason)
+        self.known = self.known.with_counts(left)
 
     def _applied(
         self,
         requests: Sequence[Any],
         provider_mapping: Mapping[str, list[str]] | None = None,
         numa_cells: Iterable[Any] | None = None,
-    ) -> support.AppliedRequests:
+    ) -> tuple[Sequence[int | None], str]:
         chosen = ChosenCells(frozenset(cell.id for cell in numa_cells or ()), self.sockets)
         wanted = requests_from(SimpleNamespace(requests=requests))
-        return support.apply_requests(self.known, wanted, provider_mapping, chosen)
+        return support.served(self.known, wanted, provider_mapping, chosen)

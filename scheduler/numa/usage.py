@@ -13,7 +13,7 @@ from scheduler.pci.consumption import ChosenCells
 from scheduler.pci.offer import Mappings
 from scheduler.pci.pools import PoolSet
 from scheduler.pci.requests import PciRequest
-from scheduler.pci.support import apply_requests
+from scheduler.pci.support import served
 
 
 def consume(host: HostTopology, fitted: GuestTopology) -> HostTopology:
@@ -130,5 +130,5 @@ def _consume_devices(
     # On a host without topology the ids of the guest cells are used as ids of host cells, as in nova.
     cells = before.guest.cell_ids if before.guest else frozenset()
     sockets = before.host.sockets if before.host else None
-    applied = apply_requests(pools, requests, mappings, ChosenCells(cells, sockets))
-    return replace(before, pools=applied.pools, problem=applied.reason)
+    left, reason = served(pools, requests, mappings, ChosenCells(cells, sockets))
+    return replace(before, pools=pools.with_counts(left), problem=reason)

@@ -4,7 +4,6 @@ spec: numa-and-pci 4.6, 4.7, 5.2, 5.3
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from scheduler.pci.consumption import ChosenCells, PciRefusal, PciStep, consume_devices
 from scheduler.pci.offer import Mappings, PciOffer, make_offer
@@ -26,24 +25,6 @@ _REASONS = {
 ANY_CELLS = ChosenCells()
 
 
-@dataclass(frozen=True)
-class AppliedRequests:
-    """The pools after PCI requests were served.
-
-    Attributes:
-        pools: The pools with the devices that are left.
-        reason: Why a request was refused; empty if all were served. Later requests were not checked.
-    """
-
-    pools: PoolSet
-    reason: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Whether all requests were served."""
-        return not self.reason
-
-
 def explain_refusal(refusal: PciRefusal, offer: PciOffer, chosen: ChosenCells) -> str:
     """Return one line that says why a demand of the offer was refused."""
     demand = offer.demands[refusal.request]
@@ -61,30 +42,16 @@ def _cells(chosen: ChosenCells) -> str:
     return f"NUMA cell{'s' * (len(chosen.cells) > 1)} {', '.join(map(str, sorted(chosen.cells)))}"
 
 
-def unsupported_reason(
+def served(
     pools: PoolSet,
     requests: tuple[PciRequest, ...],
     mappings: Mappings | None = None,
     chosen: ChosenCells = ANY_CELLS,
-) -> str:
-    """Return why the pools cannot serve the requests; empty if they can."""
-    return _consume(pools, requests, mappings, chosen)[1]
-
-
-def apply_requests(
-    pools: PoolSet,
-    requests: tuple[PciRequest, ...],
-    mappings: Mappings | None = None,
-    chosen: ChosenCells = ANY_CELLS,
-) -> AppliedRequests:
-    """Return the pools without the requested devices, up to the first request that is refused."""
-    counts, reason = _consume(pools, requests, mappings, chosen)
-    return AppliedRequests(pools.with_counts(counts), reason)
-
-
-def _consume(
-    pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None, chosen: ChosenCells
 ) -> tuple[Sequence[int | None], str]:
+    """Return the devices that requests leave of each pool, and why one was refused; "" if none was.
+
+    The requests after it are not served.
+    """
     if not requests:
         return pools.counts, ""
     offer = make_offer(pools, requests, mappings)
@@ -100,4 +67,4 @@ def usable_candidates(
     Returns:
         Their positions in ``mappings``, in order.
     """
-    return [i for i, mapping in enumerate(mappings) if not unsupported_reason(pools, requests, mapping)]
+    return [i for i, mapping in enumerate(mappings) if not served(pools, requests, mapping)[1]]
