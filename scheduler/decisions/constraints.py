@@ -91,25 +91,20 @@ class RequestNames:
         name = (target and (target.host or target.node)) or uuid
         return f"the {'forced host' if forced else 'requested destination'} {name}"
 
-    def required(self, aggregates: Sequence[str]) -> str:
-        """Return the zone, the project or the names of aggregates."""
+    def aggregates(self, element: str) -> Constraint:
+        """Return the zone, the project or the names of aggregates; isolated ones have the missing traits."""
         zone, project = read(self._spec, "availability_zone"), read(self._spec, "project_id")
-        names = " or ".join(map(self._name, aggregates))
-        if self.is_zone(aggregates):
-            return f"availability zone {zone}"
-        known = self._known(aggregates)
-        if known and all(names_tenant(each.metadata, project) for each in known):
-            return f"required aggregate {names} of project {project}"
-        return f"required aggregate {names}"
-
-    def is_zone(self, aggregates: Sequence[str]) -> bool:
-        """Return whether these aggregates are the requested availability zone."""
-        zone, known = read(self._spec, "availability_zone"), self._known(aggregates)
-        return bool(zone and known) and all(each.availability_zone == zone for each in known)
-
-    def forbidden(self, aggregates: Sequence[str]) -> str:
-        """Return the names of isolated aggregates, with the traits that the request lacks."""
-        return f"forbidden aggregate {' or '.join(map(self._isolated, aggregates))}"
+        uuids = listed(element)
+        if element.startswith("!"):
+            isolated = " or ".join(map(self._isolated, uuids))
+            return Constraint(f"forbidden aggregate {isolated}", ConstraintKind.AGGREGATE)
+        known = [self._aggregates[uuid] for uuid in uuids if uuid in self._aggregates]
+        if zone and known and all(each.availability_zone == zone for each in known):
+            return Constraint(f"availability zone {zone}", ConstraintKind.ZONE)
+        names = " or ".join(map(self._name, uuids))
+        of_project = known and all(names_tenant(each.metadata, project) for each in known)
+        text = f"required aggregate {names}" + (f" of project {project}" if of_project else "")
+        return Constraint(text, ConstraintKind.AGGREGATE)
 
     def group(self, suffixes: Sequence[str]) -> tuple[str, str]:
         """Return the name of equal numbered groups, and where they come from."""
@@ -140,9 +135,6 @@ class RequestNames:
         if set(names) & set(read(image, "traits_required", None) or ()):
             return "image"
         return "flavor or image" if element.startswith(("COMPUTE_", "HW_")) else ""
-
-    def _known(self, aggregates: Sequence[str]) -> list[HostAggregate]:
-        return [self._aggregates[uuid] for uuid in aggregates if uuid in self._aggregates]
 
     def _isolated(self, uuid: str) -> str:
         known: HostAggregate | None = self._aggregates.get(uuid)
@@ -187,20 +179,12 @@ def _part(kind: str, parameter: str, element: str, names: RequestNames) -> Part:
     elif kind == "in_tree":
         found = Constraint(names.host(element), ConstraintKind.HOST)
     elif kind == "member_of":
-        found = _aggregates(element, names)
+        found = names.aggregates(element)
     elif element == f"!{DISABLED_TRAIT}":
         found = disabled_constraint()
     else:
         found = Constraint(_trait_text(element), ConstraintKind.TRAIT, names.source_of_trait(element))
     return Part(found, frozenset({(parameter, element)}), amounts)
-
-
-def _aggregates(element: str, names: RequestNames) -> Constraint:
-    uuids = listed(element)
-    if element.startswith("!"):
-        return Constraint(names.forbidden(uuids), ConstraintKind.AGGREGATE)
-    kind = ConstraintKind.ZONE if names.is_zone(uuids) else ConstraintKind.AGGREGATE
-    return Constraint(names.required(uuids), kind)
 
 
 def _groups(groups: dict[str, list[tuple[str, str]]], names: RequestNames) -> Iterator[Part]:

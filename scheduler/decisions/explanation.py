@@ -27,7 +27,7 @@ from scheduler.decisions.constraints import (
     parts_of,
 )
 from scheduler.decisions.document import Constraint, Limit, Reason, Why
-from scheduler.decisions.failed_constraints import Explain, FailedConstraints
+from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure, KnownHosts
 from scheduler.decisions.grouping import group
 from scheduler.decisions.providers import RecentAnswers
@@ -145,7 +145,10 @@ class FailureExplainer:
                 Asking(known, answers, queries[0]).ask(unjudged, query)
         _note_charges(known, [part for parts in queries for part in parts], query, others)
         query.merge(others)
-        query.explain(disabled_constraint().text, partial(_with_stale_traits, known))
+        # to enable the service of a host that is disabled in Placement only does not help
+        disabled, in_nova = disabled_constraint(), known.table.numbers["service_disabled"]
+        stale = query.failed(disabled.text) & ~in_nova
+        query.add(disabled, stale, lambda rows: [Reason(STALE, len(rows))])
         self._note_claims(known, query)
         return query
 
@@ -275,18 +278,6 @@ def _note_request(
         failed.add(constraint, ~np.fromiter(map(condition.allows, known.table.rows), bool, len(known)))
 
 
-def _with_stale_traits(known: KnownHosts, explain: Explain) -> Explain:
-    """Add hosts that are disabled in Placement only: to enable their services does not help."""
-
-    def reasons(rows: np.ndarray) -> Sequence[Reason]:
-        disabled = known.table.numbers["service_disabled"][rows]
-        found = list(explain(rows[disabled])) if disabled.any() else []
-        stale = int(np.count_nonzero(~disabled))
-        return [*found, *([Reason(STALE, stale)] if stale else [])]
-
-    return reasons
-
-
 def _note_charges(
     known: KnownHosts, parts: Sequence[Part], query: FailedConstraints, others: FailedConstraints
 ) -> None:
@@ -310,21 +301,11 @@ def _note_charges(
                 used.setdefault(text, known.none())[row] = True
     for part in parts:
         if (mask := used.get(part.constraint.text)) is not None:
-            query.add(part.constraint, mask)
-            query.explain(part.constraint.text, partial(_with_used, mask))
+            query.add(part.constraint, mask, _used)
 
 
-def _with_used(used: np.ndarray, explain: Explain) -> Explain:
-    """Return what adds to the reasons which hosts have what the instances before have used."""
-
-    def reasons(rows: np.ndarray) -> Sequence[Reason]:
-        here, others = rows[used[rows]], rows[~used[rows]]
-        found = list(explain(others)) if len(others) else []
-        if len(here):
-            found.append(Reason("used by the instances before", len(here), Limit.FREE))
-        return found
-
-    return reasons
+def _used(rows: np.ndarray) -> Sequence[Reason]:
+    return [Reason("used by the instances before", len(rows), Limit.FREE)]
 
 
 def _stand_in(uuid: str) -> AllocationCandidate:

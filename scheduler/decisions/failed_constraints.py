@@ -33,11 +33,6 @@ class _Entry(NamedTuple):
     mask: np.ndarray
     sources: tuple[tuple[np.ndarray, "Explain"], ...] = ()
 
-    def among(self, hosts: np.ndarray) -> "_Entry":
-        """Return the same for some hosts; bool, shape (hosts,)."""
-        sources = ((mask & hosts, explain) for mask, explain in self.sources)
-        return _Entry(self.constraint, self.mask & hosts, tuple(sources))
-
     def explain(self, positions: np.ndarray) -> list[Reason]:
         """Return why some hosts fail the constraint, the reason of most hosts first."""
         reasons: dict[str, list[Reason]] = {}
@@ -57,8 +52,8 @@ def _together(reasons: Sequence[Reason]) -> Reason:
     return Reason(reasons[0].text, hosts, reasons[0].limit, most)
 
 
-def no_reasons(_positions: np.ndarray) -> Sequence[Reason]:
-    return ()
+def _entry(constraint: Constraint, mask: np.ndarray, explain: Explain | None) -> _Entry:
+    return _Entry(constraint, mask, ((mask, explain),) if explain else ())
 
 
 class FailedConstraints:
@@ -71,20 +66,18 @@ class FailedConstraints:
         self._others: dict[str, _Entry] = {}
 
     def add_alternative(
-        self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons
+        self, constraint: Constraint, mask: np.ndarray, explain: Explain | None = None
     ) -> None:
         """Note hosts that would suit without another constraint than the one that they fail, too.
 
         Two constraints may exclude a host together only, as a zone and a disk of a pool outside of the zone.
         """
         if mask.any():
-            self._others[constraint.text] = _Entry(constraint, mask, ((mask, explain),))
+            self._others[constraint.text] = _entry(constraint, mask, explain)
 
-    def add(self, constraint: Constraint, mask: np.ndarray, explain: Explain = no_reasons) -> None:
+    def add(self, constraint: Constraint, mask: np.ndarray, explain: Explain | None = None) -> None:
         """Note which hosts fail a constraint, besides those that fail it already; bool, shape (hosts,)."""
-        if not mask.any():
-            return
-        self._add(_Entry(constraint, mask, () if explain is no_reasons else ((mask, explain),)))
+        self._add(_entry(constraint, mask, explain))
 
     def _add(self, entry: _Entry) -> None:
         text = entry.constraint.text
@@ -92,11 +85,6 @@ class FailedConstraints:
             entry = _Entry(entry.constraint, entry.mask | before.mask, (*before.sources, *entry.sources))
         if entry.mask.any():
             self._entries[text] = entry
-
-    def explain(self, text: str, explain: Callable[[Explain], Explain]) -> None:
-        """Replace the reasons of a constraint by what is made of them."""
-        if entry := self._entries.get(text):
-            self._entries[text] = entry._replace(sources=((entry.mask, explain(entry.explain)),))
 
     def failed(self, text: str) -> np.ndarray:
         """Return which hosts fail the constraint of this name."""
@@ -118,8 +106,9 @@ class FailedConstraints:
     def among(self, hosts: np.ndarray) -> "FailedConstraints":
         """Return the same for some hosts; the others fail nothing; bool, shape (hosts,)."""
         kept = FailedConstraints(self._hosts)
-        for entry in self._entries.values():
-            kept._add(entry.among(hosts))
+        for constraint, mask, sources in self._entries.values():
+            of_hosts = tuple((explained & hosts, explain) for explained, explain in sources)
+            kept._add(_Entry(constraint, mask & hosts, of_hosts))
         return kept
 
     def with_all(self, other: "FailedConstraints") -> "FailedConstraints":

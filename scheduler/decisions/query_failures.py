@@ -16,7 +16,7 @@ from scheduler.decisions.constraints import (
     without,
 )
 from scheduler.decisions.document import Constraint, Limit, Reason
-from scheduler.decisions.failed_constraints import NAMED, FailedConstraints, no_reasons
+from scheduler.decisions.failed_constraints import NAMED, FailedConstraints
 from scheduler.decisions.failure import KnownHosts
 from scheduler.decisions.providers import RecentAnswers
 from scheduler.placement.mirror import Nodes
@@ -296,7 +296,7 @@ class Asking:
                 left.append(part)
                 continue
             is_amount = part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] in CLASSES
-            reasons = partial(self._reasons_by_reading, *part.amounts[0]) if is_amount else no_reasons
+            reasons = partial(self._reasons_by_reading, *part.amounts[0]) if is_amount else None
             query.add(part.constraint, helped & ~explained, reasons)
             query.add_alternative(part.constraint, helped & explained, reasons)
             explained |= helped

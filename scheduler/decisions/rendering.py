@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from msgspec import to_builtins
-
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
 from scheduler.decisions.grouping import group
@@ -98,15 +96,14 @@ def result(decision: Decision) -> str:
 
 
 def flavor(of: RequestedFlavor) -> str:
-    values = to_builtins(of)
     amounts = [
-        f"{values[name]} {unit}"
+        f"{value} {unit}"
         for name, unit in AMOUNTS.items()
-        if values[name] or (values[name] == 0 and name not in RARE)
+        if (value := getattr(of, name)) or (value == 0 and name not in RARE)
     ]
-    specs = ", ".join(f"{key}={value}" for key, value in sorted((values["extra_specs"] or {}).items()))
+    specs = ", ".join(f"{key}={value}" for key, value in sorted((of.extra_specs or {}).items()))
     inside = "; ".join(filter(None, (", ".join(amounts), specs)))
-    return f"{values['name']} ({inside})" if inside else str(values["name"])
+    return f"{of.name} ({inside})" if inside else str(of.name)
 
 
 def first(names: Sequence[str], most: int, count: int | None = None) -> str:

@@ -1,6 +1,6 @@
 """A decision as it is shown: request and result, the stages, the weights, the claims and the hosts."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any
 from urllib.parse import unquote_plus
@@ -36,15 +36,12 @@ CAUSES = 3
 #: The width of the narrowest visible bar.
 NARROWEST = 0.4
 
-NO_LINKS: Mapping[str, str] = {}
-
 
 def shown(
     decision: Decision,
     source: str,
     document: Any,
     most_hosts: int | None = None,
-    links: Mapping[str, str] = NO_LINKS,
     home: Link | None = None,
 ) -> Shown:
     """Return what is shown of a decision.
@@ -52,10 +49,9 @@ def shown(
     Args:
         source: Where it was found.
         most_hosts: Maximum number of hosts in the table; None: all that are named.
-        links: The addresses of hosts.
         home: The list of decisions.
     """
-    return Shown(document, head(decision, source, home), parts(decision, most_hosts, links))
+    return Shown(document, head(decision, source, home), parts(decision, most_hosts))
 
 
 # -- head ------------------------------------------------------------------------------------------------
@@ -131,21 +127,17 @@ def of_error(error: Error) -> tuple[str, str, str]:
 # -- pictures and tables ---------------------------------------------------------------------------------
 
 
-def parts(decision: Decision, most_hosts: int | None, links: Mapping[str, str] = NO_LINKS) -> list[Table]:
+def parts(decision: Decision, most_hosts: int | None) -> list[Table]:
     """Return the pictures and tables of a decision; the last one has the hosts."""
-    tables = [funnel(decision, links)]
+    tables = [funnel(decision)]
     if decision.why and decision.why.failing:
-        tables.append(failed_sets(decision.why, "What hosts fail", links))
+        tables.append(failed_sets(decision.why, "What hosts fail"))
     if decision.claims:
-        tables.append(_claims(decision, links))
-    return [*tables, hosts(decision, most_hosts, links)]
+        tables.append(_claims(decision))
+    return [*tables, hosts(decision, most_hosts)]
 
 
-def _link(name: str, links: Mapping[str, str]) -> Link:
-    return Link(name, links.get(name, ""))
-
-
-def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
+def funnel(decision: Decision) -> Table:
     """Return the stages; several that rejected no host are one row."""
     stages = [stage for stage in rendering.funnel(decision) if stage.start != 0]
     most = max((stage.entered for stage in stages if stage.kind != "claims"), default=0) or 1
@@ -171,7 +163,7 @@ def funnel(decision: Decision, links: Mapping[str, str] = NO_LINKS) -> Table:
         "Before": "start",
         "After": "end",
         "Hosts": lambda stage: None if stage.kind == "claims" else bar(stage),
-        "Why others are out": lambda stage: tuple(_causes(stage, links)),
+        "Why others are out": lambda stage: tuple(_causes(stage)),
     }
     numbers, title = ("Before", "After"), "Hosts, stage by stage"
     return table(rows, columns, title, numbers=numbers, pictures=("Hosts",), looks=looks)
@@ -188,30 +180,30 @@ def _width(share: float) -> float:
     return max(100 * share, NARROWEST) if share else 0.0
 
 
-def _causes(stage: rendering.Stage, links: Mapping[str, str]) -> Iterator[Words]:
-    yield from (_cause(cause, links) for cause in stage.out[:CAUSES])
+def _causes(stage: rendering.Stage) -> Iterator[Words]:
+    yield from (_cause(cause) for cause in stage.out[:CAUSES])
     if rest := stage.out[CAUSES:]:
         number = count_text(sum(cause.hosts for cause in rest), "host")
         summary = f"{count_text(len(rest), 'other reason')} ({number})"
-        yield Folded("", summary, [_cause(cause, links) for cause in rest])
+        yield Folded("", summary, [_cause(cause) for cause in rest])
     unexplained = (stage.start or 0) - stage.end - sum(cause.hosts for cause in stage.out)
     if stage.kind == "filter" and stage.out and unexplained > 0:
         yield f"{count_text(unexplained, 'more host')}, reason not computed"
 
 
-def _cause(cause: Out, links: Mapping[str, str]) -> Words:
+def _cause(cause: Out) -> Words:
     if not cause.names:
         return cause.text
-    return Joined([f"{cause.text} (", _names(cause.names, cause.hosts, links), ")"], "")
+    return Joined([f"{cause.text} (", _names(cause.names, cause.hosts), ")"], "")
 
 
-def _names(names: Sequence[str], hosts: int, links: Mapping[str, str]) -> Joined:
-    shown = [_link(name, links) for name in names[:NAMED]]
+def _names(names: Sequence[str], hosts: int) -> Joined:
+    shown = [Link(name) for name in names[:NAMED]]
     left = hosts - len(shown)
     return Joined([Joined(shown), f" and {left} more" if left > 0 else ""], "")
 
 
-def failed_sets(why: Why, title: str, links: Mapping[str, str] = NO_LINKS) -> Table:
+def failed_sets(why: Why, title: str) -> Table:
     """Return the sets of constraints that hosts fail, with the reasons."""
     rows = [
         (
@@ -220,20 +212,20 @@ def failed_sets(why: Why, title: str, links: Mapping[str, str] = NO_LINKS) -> Ta
                 with_reasons(constraint, reasons, failing.hosts)
                 for constraint, reasons in why.explained(failing)
             ),
-            _names(failing.names, failing.hosts, links),
+            _names(failing.names, failing.hosts),
         )
         for failing in why.failing
     ]
     return Table(("Hosts", "Fail", "Such as"), rows, title)
 
 
-def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
+def _claims(decision: Decision) -> Table:
     several = len(decision.claims) > 1
     events = [(instance, event) for instance, events in decision.claims.items() for event in events]
     columns: Columns = {
         "Instance": lambda one: one[0] if several else "",
         "Try": lambda one: one[1].attempt,
-        "Host": lambda one: _link(one[1].host or "", links),
+        "Host": lambda one: Link(one[1].host or ""),
         "Result": lambda one: "granted" if one[1].granted else "",
         "Status": lambda one: one[1].status,
         "Cause": lambda one: one[1].cause,
@@ -242,13 +234,13 @@ def _claims(decision: Decision, links: Mapping[str, str]) -> Table:
     return table(events, columns, "Claims", only_on_page=True)
 
 
-def hosts(decision: Decision, most: int | None, links: Mapping[str, str] = NO_LINKS) -> Table:
+def hosts(decision: Decision, most: int | None) -> Table:
     """Return the first hosts of a decision; ``most`` None: all that are named."""
     named = list(islice(rendering.hosts(decision), most))
     total = max(len(decision.hosts.host), decision.candidates.known or 0)
     nodes = any(host.node.partition(".")[0] != host.host.partition(".")[0] for host in named)
     columns: Columns = {
-        "Host": lambda host: _link(host.host, links), **({"Node": "node"} if nodes else {}),
+        "Host": lambda host: Link(host.host), **({"Node": "node"} if nodes else {}),
         "Cell": "cell", "Zone": "zone", "Outcome": "outcome",
         # the table of the sets has the reasons
         "Why": lambda host: host.filter if host.filter and decision.why else why(host),

@@ -75,22 +75,22 @@ class ReportCommand(RecordedQuestion):
         pages = site.Site(found, hosts, missing)
         addresses: dict[str, str] = {}
 
+        def html(shown: Shown) -> str:
+            return page.render(shown, self.origin(shown), pages.host_addresses)
+
         def made() -> Iterator[tuple[str, str]]:
             home = Link("All decisions", directory.INDEX)
             for name, each in self._documents(args, found.linked):
                 addresses[name] = directory.decision_file(name)
-                shown = decision.shown(
-                    each.decision, each.origin, each.document, MOST_HOSTS, pages.host_addresses, home
+                yield (
+                    addresses[name],
+                    html(decision.shown(each.decision, each.origin, each.document, MOST_HOSTS, home)),
                 )
-                yield addresses[name], self._page(shown)
             for name, shown in pages.host_pages(site.choices_of(entries), addresses):
-                yield name, self._page(shown)
+                yield name, html(shown)
 
         with writing("The report cannot be written"):
-            return directory.replace(Path(args.html), lambda: self._page(pages.index(addresses)), made())
-
-    def _page(self, shown: Shown) -> str:
-        return page.render(shown, self.origin(shown))
+            return directory.replace(Path(args.html), lambda: html(pages.index(addresses)), made())
 
     def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[ReportedHosts | None, str]:
         """Return the hosts, or why they cannot be read."""

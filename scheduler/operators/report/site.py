@@ -161,7 +161,7 @@ class Site:
         if entry["result"] == FAILED:
             cause = entry.get("cause")
             return Emphasis(f"no host: {cause['words'] if cause else entry['summary']}", BAD)
-        return some([Link(host, self.host_addresses.get(host, "")) for host in entry["hosts"]], FIRST)
+        return some(list(map(Link, entry["hosts"])), FIRST)
 
     def host_pages(
         self, choices: Mapping[str, Sequence[Entry]], written: Mapping[str, str]

@@ -1,6 +1,7 @@
 """A page: one file that needs nothing else, readable without JavaScript and on a telephone."""
 
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -23,12 +24,22 @@ MOST_ROWS = 2000
 OPEN = 3
 
 
-def render(shown: Shown, origin: Origin) -> str:
-    """Return what is shown as HTML."""
+def render(shown: Shown, origin: Origin, addresses: Mapping[str, str] | None = None) -> str:
+    """Return what is shown as HTML.
+
+    Args:
+        addresses: Those of links that have only words.
+    """
     parts = [part.without_empty_columns() for part in shown.parts]
     searched = any(part.searched for part in parts)
     template = _environment().get_template("page.html")
-    return template.render(head=shown.head, parts=parts, origin=origin, searched=searched)
+    return template.render(
+        head=shown.head,
+        parts=parts,
+        origin=origin,
+        searched=searched,
+        addresses=addresses or {},
+    )
 
 
 @lru_cache

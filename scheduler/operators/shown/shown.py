@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 
 class Link(NamedTuple):
-    """Words that lead to an address on a page; "": they lead nowhere."""
+    """Words that lead to an address on a page; "": to the one that the page has for the words, if any."""
 
     words: str
     address: str = ""

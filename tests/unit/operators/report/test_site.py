@@ -46,7 +46,7 @@ def made(entries=ENTRIES, hosts=HOSTS, lost=()):
     }
     names = dict(pages.host_pages(site.choices_of(entries), written))
     shown = {directory.INDEX: pages.index(written), **names}
-    return {name: html_of(each) for name, each in shown.items()}, set(written.values())
+    return {name: html_of(each, pages.host_addresses) for name, each in shown.items()}, set(written.values())
 
 
 def row(table, word):
