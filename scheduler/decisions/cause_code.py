@@ -8,23 +8,34 @@ OF_OPERATOR = ("the cloud is not set up completely for this request", "Ask the o
 
 
 class ConstraintKind(StrEnum):
-    """What a constraint is about. ``SEVERAL`` stands for several: it is not known which a host fails."""
+    """What a constraint is about. ``SEVERAL`` stands for several: it is not known which a host fails.
+
+    Attributes:
+        cause: The code of the cause if hosts fail it alone.
+    """
+
+    cause: str
+
+    def __new__(cls, kind: str, cause: str = "") -> Self:
+        one = str.__new__(cls, kind)
+        one._value_, one.cause = kind, cause or kind
+        return one
 
     DISABLED = "disabled"
-    AMOUNT = "amount"
-    GROUP = "group"
+    AMOUNT = "amount", "resources"
+    GROUP = "group", "resources"
     TRAIT = "trait"
     AGGREGATE = "aggregate"
-    SYNCHRONIZED = "synchronized aggregate"
-    ZONE = "availability zone"
+    SYNCHRONIZED = "synchronized aggregate", "provider"
+    ZONE = "availability zone", "availability_zone"
     HOST = "host"
-    IGNORED = "ignored host"
+    IGNORED = "ignored host", "excluded"
     CELL = "cell"
     PROVIDER = "provider"
-    MAPPING = "host mapping"
+    MAPPING = "host mapping", "unclaimable"
     FILTER = "filter"
-    CLAIM = "claim"
-    SEVERAL = "several"
+    CLAIM = "claim", "claims"
+    SEVERAL = "several", "combination"
 
 
 class CauseCode(StrEnum):
@@ -34,14 +45,12 @@ class CauseCode(StrEnum):
         meaning: What the code means.
         remedy: What ends it, if the case at hand has no remedy of its own.
         for_users: What users read, and what they can do; it names no host, rule or aggregate of the operator.
-        kinds: The kinds of constraints with this cause.
         filters: The filters of nova and Berth with this cause; others have ``FILTER``.
     """
 
     meaning: str
     remedy: str
     for_users: tuple[str, str]
-    kinds: tuple[ConstraintKind, ...]
     filters: tuple[str, ...]
 
     def __new__(
@@ -50,13 +59,12 @@ class CauseCode(StrEnum):
         meaning: str = "",
         remedy: str = "",
         for_users: tuple[str, str] = OF_OPERATOR,
-        kinds: tuple[ConstraintKind, ...] = (),
         filters: str = "",
     ) -> Self:
         one = str.__new__(cls, code)
         one._value_ = code
         one.meaning, one.remedy, one.for_users = meaning, remedy, for_users
-        one.kinds, one.filters = kinds, tuple(filters.split())
+        one.filters = tuple(filters.split())
         return one
 
     DISABLED = (
@@ -64,7 +72,6 @@ class CauseCode(StrEnum):
         "The services of suitable hosts are disabled.",
         "Enable the compute services, or wait until their maintenance ends.",
         ("the suitable servers of the cloud are under maintenance", "Try again later."),
-        (ConstraintKind.DISABLED,),
     )
     RESOURCES = (
         "resources",
@@ -74,7 +81,6 @@ class CauseCode(StrEnum):
             "the cloud has no room for an instance of this size at the moment",
             "Choose a smaller flavor or another availability zone, or try again later.",
         ),
-        (ConstraintKind.AMOUNT, ConstraintKind.GROUP),
         (
             "RamFilter AggregateRamFilter ExactRamFilter DiskFilter AggregateDiskFilter ExactDiskFilter "
             "CoreFilter AggregateCoreFilter ExactCoreFilter"
@@ -88,7 +94,6 @@ class CauseCode(StrEnum):
             "the cloud has no room where the features are that the flavor or the image requires",
             "Choose another flavor or image.",
         ),
-        (ConstraintKind.TRAIT,),
     )
     AGGREGATE = (
         "aggregate",
@@ -98,7 +103,6 @@ class CauseCode(StrEnum):
             "the part of the cloud for this flavor or project has no suitable place",
             "Choose another flavor, or ask the operator.",
         ),
-        (ConstraintKind.AGGREGATE,),
         (
             "AggregateImagePropertiesIsolation AggregateInstanceExtraSpecsFilter "
             "AggregateMultiTenancyIsolation AggregateTypeAffinityFilter IsolatedHostsFilter"
@@ -109,14 +113,12 @@ class CauseCode(StrEnum):
         "The forced or requested host is not suitable.",
         "Choose another host, or let the scheduler choose.",
         ("the requested server is not suitable", "Do not name a server."),
-        (ConstraintKind.HOST,),
     )
     AVAILABILITY_ZONE = (
         "availability_zone",
         "Only hosts of other zones are suitable.",
         "Choose another zone, or add hosts to this one.",
         ("the availability zone has no suitable place", "Choose another availability zone, or none."),
-        (ConstraintKind.ZONE,),
         "AvailabilityZoneFilter",
     )
     CELL = (
@@ -124,14 +126,11 @@ class CauseCode(StrEnum):
         "Suitable hosts are in other cells, or in a cell that is disabled.",
         "Enable the cell, or add hosts to the cell of the instance.",
         ("the suitable part of the cloud is out of service, or not for this instance", "Ask the operator."),
-        (ConstraintKind.CELL,),
     )
     PROVIDER = (
         "provider",
         "Hosts have no resource provider in Placement, or one without their aggregates.",
         "Find out why nova-compute does not report the hosts to Placement.",
-        OF_OPERATOR,
-        (ConstraintKind.SYNCHRONIZED, ConstraintKind.PROVIDER),
     )
     COMBINATION = (
         "combination",
@@ -141,7 +140,6 @@ class CauseCode(StrEnum):
             "no place meets all that the flavor, the image and the request require together",
             "Require less: another flavor or image, fewer hints, another availability zone.",
         ),
-        (ConstraintKind.SEVERAL,),
     )
     CHANGED = (
         "changed",
@@ -176,14 +174,12 @@ class CauseCode(StrEnum):
         "The request itself excludes all hosts.",
         "Request another host, or ignore fewer hosts.",
         ("the request excludes all places that would be suitable", "Name no server, and exclude fewer."),
-        (ConstraintKind.IGNORED,),
     )
     COMPUTE_DOWN = (
         "compute_down",
         "Compute services are down.",
         "Start nova-compute on the hosts, or find out why it does not report.",
         ("the suitable servers of the cloud are out of service at the moment", "Try again later."),
-        (),
         "ComputeFilter",
     )
     SERVER_GROUP = (
@@ -194,7 +190,6 @@ class CauseCode(StrEnum):
             "the policy of the server group allows no further place",
             "Use a group with a soft policy, or fewer members.",
         ),
-        (),
         (
             "ServerGroupAffinityFilter ServerGroupAntiAffinityFilter GroupAffinityFilter "
             "GroupAntiAffinityFilter FailureDomainFilter"
@@ -208,7 +203,6 @@ class CauseCode(StrEnum):
             "no server has CPUs and memory in the arrangement that the flavor requires",
             "Choose a smaller flavor, or one without such requirements.",
         ),
-        (),
         "NUMATopologyFilter",
     )
     PCI = (
@@ -219,7 +213,6 @@ class CauseCode(StrEnum):
             "all devices of the kind that the flavor or a port requires are in use",
             "Try again later, or choose a flavor without such devices.",
         ),
-        (),
         "PciPassthroughFilter",
     )
     CAPABILITIES = (
@@ -227,7 +220,6 @@ class CauseCode(StrEnum):
         "Properties of the image or the flavor that hosts lack.",
         "Correct the properties of the image or the extra specs of the flavor.",
         ("no server supports what the image or the flavor requires", "Choose another image or flavor."),
-        (),
         "ImagePropertiesFilter ComputeCapabilitiesFilter",
     )
     HINT = (
@@ -235,7 +227,6 @@ class CauseCode(StrEnum):
         "A scheduler hint.",
         "Correct the scheduler hint.",
         ("the scheduler hint allows no place", "Correct the hint, or leave it out."),
-        (),
         "SameHostFilter DifferentHostFilter SimpleCIDRAffinityFilter JsonFilter",
     )
     LOAD = (
@@ -243,7 +234,6 @@ class CauseCode(StrEnum):
         "Limits of instances, I/O operations or metrics of a host.",
         "Wait until the hosts are less busy, or raise the limit of the filter.",
         ("the suitable servers are busy", "Try again in some minutes."),
-        (),
         "IoOpsFilter AggregateIoOpsFilter NumInstancesFilter AggregateNumInstancesFilter MetricsFilter",
     )
     FILTER = (
@@ -251,21 +241,17 @@ class CauseCode(StrEnum):
         "Another filter, such as one of the operator.",
         "See the reason that the filter gives for each host.",
         ("a rule of the cloud allows no place for this request", "Ask the operator."),
-        (ConstraintKind.FILTER,),
     )
     CLAIMS = (
         "claims",
         "Placement refused the claims.",
         "Try again; if hosts have room, find out which other services claim on them.",
         ("other requests took the last suitable places", "Try again."),
-        (ConstraintKind.CLAIM,),
     )
     UNCLAIMABLE = (
         "unclaimable",
         "Suitable hosts are mapped to no cell.",
         "Map the hosts to their cell: nova-manage cell_v2 discover_hosts.",
-        OF_OPERATOR,
-        (ConstraintKind.MAPPING,),
     )
     LATE = (
         "late",
@@ -273,11 +259,6 @@ class CauseCode(StrEnum):
         "Find out why the scheduler, Placement or the databases are slow.",
         ("the cloud was too busy to answer in time", "Try again."),
     )
-
-    @classmethod
-    def of_kind(cls, kind: str) -> "CauseCode":
-        """Return the cause of a constraint; of filters and PCI aliases there is more to know."""
-        return next(one for one in cls if kind in one.kinds)
 
     @classmethod
     def of_filter(cls, name: str) -> "CauseCode":

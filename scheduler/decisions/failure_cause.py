@@ -152,7 +152,7 @@ def code_of(constraint: Constraint, reasons: Sequence[Reason] = ()) -> CauseCode
         return code_of_filter(constraint.filter, reasons[0].text if reasons else "")
     if _is_pci(constraint):
         return CauseCode.PCI
-    return CauseCode.of_kind(constraint.kind)
+    return CauseCode(ConstraintKind(constraint.kind).cause)
 
 
 def code_of_filter(name: str, reason: str) -> CauseCode:

@@ -267,10 +267,13 @@ class Asking:
         self._known = known
         self._answers = answers
         self._parts = [part for part in parts if part.kind is not ConstraintKind.HOST]
-        self._named_part = next((part for part in parts if part.kind is ConstraintKind.HOST), None)
         self._questions = 0
         # of one host it is asked in any case
         self._only = known.table.rows[0].uuid if len(known) == 1 else None
+        self._named_part = next((part for part in parts if part.kind is ConstraintKind.HOST), None)
+        self._named = known.none()
+        if self._named_part and not self._only:
+            self._named = known.among([self._named_part.value])
 
     def ask(self, unjudged: Sequence[Part], query: FailedConstraints) -> None:
         """Note which hosts fail a part alone.
@@ -279,38 +282,36 @@ class Asking:
             unjudged: The parts that the mirror does not show.
         """
         before, fitting, left = query.counts(), self._known.offered.copy(), list[Part]()
-        named = self._named()
-        if named is not None and self._named_part is not None:
+        if self._named_part and self._named.any():
             # other hosts may lack nothing but to be the named one, and that one nothing but what others share
-            anywhere = self._offered(self._named_part)[0]
-            fitting |= anywhere & ~named
-            query.add_alternative(self._named_part.constraint, anywhere & named & ~self._known.offered)
+            anywhere = self._offered(self._named_part)
+            if anywhere is not None:
+                fitting |= anywhere & ~self._named
+                alternative = anywhere & self._named & ~self._known.offered
+                query.add_alternative(self._named_part.constraint, alternative)
         explained = fitting.copy()
         for part in self._parts:
             fails = before == 0 if part in unjudged else query.failed(part.constraint.text) & (before == 1)
             fails &= ~fitting
             if not fails.any():
                 continue
-            helped, is_answered = self._helped(part, fails, named)
-            if not is_answered:
+            offered = self._offered(part)
+            if offered is None:
                 left.append(part)
                 continue
+            if self._named.any():
+                # a query for one host leaves out what other providers share with it
+                here = self._offered(part, host=self._known.uuids(self._named)[0])
+                offered = (offered & ~self._named) | (
+                    self._named & (self._known.none() if here is None else here)
+                )
+            helped = fails & offered
             is_amount = part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] in CLASSES
             reasons = partial(self._reasons_by_reading, *part.amounts[0]) if is_amount else None
             query.add(part.constraint, helped & ~explained, reasons)
             query.add_alternative(part.constraint, helped & explained, reasons)
             explained |= helped
         self._note_rest(unjudged, query, (before <= 1) & ~explained, before, left)
-
-    def _helped(self, part: Part, fails: np.ndarray, named: np.ndarray | None) -> tuple[np.ndarray, bool]:
-        """Return which hosts would be offered without a part, and whether Placement has answered."""
-        offered, is_answered = self._offered(part)
-        helped = fails & offered
-        if is_answered and named is not None:
-            # a query for one host leaves out what other providers share with it
-            here, _ = self._offered(part, host=self._known.uuids(named)[0])
-            helped = (helped & ~named) | (fails & named & here)
-        return helped, is_answered
 
     def _note_rest(
         self,
@@ -330,29 +331,23 @@ class Asking:
             words = ", ".join(part.constraint.text for part in left)
             self._known.notes.append(f"Placement was not queried without {words}")
 
-    def _named(self) -> np.ndarray | None:
-        """Return which host the query is for; None if it names none, or if only one host is known."""
-        if self._named_part is None or self._only:
-            return None
-        named = self._known.among([self._named_part.value])
-        return named if named.any() else None
-
-    def _offered(self, part: Part, host: str | None = None) -> tuple[np.ndarray, bool]:
-        """Return which hosts Placement offers without a part, and whether it has answered.
+    def _offered(self, part: Part, host: str | None = None) -> np.ndarray | None:
+        """Return which hosts Placement offers without a part; None if it has not answered.
 
         Args:
             host: The one compute node that it is for; None: all that are known.
         """
-        known, offer = self._known, None
+        known = self._known
         text = without(known.failure.queries[0], part, host=host or self._only)
-        if text is not None and self._questions < MOST_QUESTIONS:
-            self._questions += 1
-            offer = self._answers.offer(text, known.failure.shared)
+        if text is None or self._questions >= MOST_QUESTIONS:
+            return None
+        self._questions += 1
+        offer = self._answers.offer(text, known.failure.shared)
         if offer is None:
-            return known.none(), False
+            return None
         if host is None:
             known.cut[part.constraint.text] = offer.cut
-        return known.among(offer.nodes), True
+        return known.among(offer.nodes)
 
     def _reasons_by_reading(self, name: str, amount: int, rows: np.ndarray) -> Sequence[Reason]:
         """Return the limits by which some hosts refuse an amount; they are read."""

@@ -250,9 +250,8 @@ def test_a_ratio_is_no_remedy_for_max_unit():
 
 
 def test_each_kind_of_constraint_and_each_filter_has_one_cause():
-    kinds = [kind for code in CauseCode for kind in code.kinds]
     filters = [name for code in CauseCode for name in code.filters]
-    assert sorted(kinds) == sorted(ConstraintKind)
+    assert {kind.cause for kind in ConstraintKind} <= set(CauseCode)
     assert len(set(filters)) == len(filters)
 
 
