@@ -97,9 +97,7 @@ class FailureExplainer:
     closed: Callable[[], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
-        # what a plan charged must stay in the mirror
-        learn = self.mirror.known.correct if self.closed is None else None
-        self._answers = RecentAnswers(self.placement, self.clock, learn)
+        self._answers = RecentAnswers(self.placement, self.clock)
 
     def explain(self, failure: Failure, *, asks: bool = True) -> Explanation:
         """Return for which constraints each host does not suit.
@@ -139,6 +137,7 @@ class FailureExplainer:
         if answers is None:
             judge.leave_open(query, suitable)
         else:
+            # what a plan charged is in the mirror only
             if self.closed is None and judge.read_again(answers, suitable):
                 query = judge.failed()
             if unjudged := judge.unjudged:

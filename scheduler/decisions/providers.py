@@ -63,20 +63,8 @@ def read_offer(
 class RecentAnswers:
     """Queries Placement, or gives what it said some seconds ago. Any thread may use it."""
 
-    def __init__(
-        self,
-        client: PlacementClient,
-        clock: Callable[[], float],
-        learn: Callable[[ProviderState, float], None] | None,
-    ) -> None:
-        """Remember nothing yet.
-
-        Args:
-            learn: Called with the state of each provider that is read, and when the reading began.
-        """
+    def __init__(self, client: PlacementClient, clock: Callable[[], float]) -> None:
         self._client = client
-        self._clock = clock
-        self._learn = learn
         self._lock = threading.Lock()
         self._known: TTLCache[str, Any] = TTLCache(1024, REMEMBERED_FOR, timer=clock)
 
@@ -87,11 +75,15 @@ class RecentAnswers:
             again: Whether to read also what was read some seconds ago.
         """
         found: dict[str, ProviderState] = {}
+
+        def read(uuid: str) -> ProviderState | None:
+            return read_provider(self._client, uuid, *STATE)
+
         try:
             for uuid in uuids:
                 if deadline.current().expired:  # which ends no read but that of candidates
                     break
-                if state := self._remembered(uuid, self._read, again=again):
+                if state := self._remembered(uuid, read, again=again):
                     found[uuid] = state
         except PlacementError as error:
             LOG.debug("Cannot read resource providers: %s", error)
@@ -110,12 +102,6 @@ class RecentAnswers:
         except PlacementError as error:
             LOG.debug("Placement does not answer %s: %s", querystring, error)
             return None
-
-    def _read(self, uuid: str) -> ProviderState | None:
-        begun, state = self._clock(), read_provider(self._client, uuid, *STATE)
-        if state is not None and self._learn is not None:
-            self._learn(state, begun)
-        return state
 
     def _remembered(self, key: str, read: Callable[[str], Any], *, again: bool = False) -> Any:
         with self._lock:

@@ -165,8 +165,7 @@ def funnel(decision: Decision) -> Table:
         "Hosts": lambda stage: None if stage.kind == "claims" else bar(stage),
         "Why others are out": lambda stage: tuple(_causes(stage)),
     }
-    numbers, title = ("Before", "After"), "Hosts, stage by stage"
-    return table(rows, columns, title, numbers=numbers, pictures=("Hosts",), looks=looks)
+    return table(rows, columns, "Hosts, stage by stage", pictures=("Hosts",), looks=looks)
 
 
 def _name(decision: Decision, stage: rendering.Stage) -> str:
@@ -254,7 +253,6 @@ def hosts(decision: Decision, most: int | None) -> Table:
         columns,
         "Hosts, one by one",
         note=note,
-        numbers=("Weight",),
         looks={number: CHOSEN for number, host in enumerate(named) if host.outcome == CHOSEN},
         searched=True,
         left_out=max(0, total - len(named)) if named else 0,

@@ -277,7 +277,7 @@ class ListCommand(RecordedQuestion):
             "Hosts or reason": lambda one: one["summary"] or first(one["hosts"], NAMED),
             "ms": lambda one: f"{one['milliseconds']:.0f}",
         }
-        decisions = table(found, columns, "Decisions", numbers=("ms",), searched=True)
+        decisions = table(found, columns, "Decisions", searched=True)
         return Shown(found, Head("Latest decisions"), [decisions])
 
 
@@ -304,6 +304,5 @@ class WaitingCommand(Question):
             "Instances": lambda one: one[1].instances_text,
             "Scheduler": 0,
         }
-        numbers, title = ("Age (s)", "Waits (s)"), "The oldest first"
-        requests = table(found, columns, title, numbers=numbers, searched=bool(found))
+        requests = table(found, columns, "The oldest first", searched=bool(found))
         return Shown(document, Head("Requests in progress", sayings=[*map(Saying, lines)]), [requests])

@@ -112,7 +112,7 @@ def _inventories(nodes: Sequence[NodeStatus]) -> Table:
         "Free": lambda one: one[2].capacity - one[3],
         "Most for one instance": lambda one: one[2].max_unit,
     }
-    return table(found, columns, "Resources", numbers=("Ratio",))
+    return table(found, columns, "Resources")
 
 
 def _history(history: HostHistory, looked_at: LookedAt) -> Iterator[Saying]:

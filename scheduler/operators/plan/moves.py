@@ -349,4 +349,4 @@ def moves_table(moves: Sequence[PlannedMove], more: Columns) -> Table:
         "Step": "step", "Instance": "instance", **_NAMES, "Flavor": flavor_of,
         "From": "source", "To": "to", "Way": "way", **more,
     }  # fmt: skip
-    return table(moves, columns, "Moves", numbers=("Gain",), pictures=_ON_PAGES, searched=bool(moves))
+    return table(moves, columns, "Moves", pictures=_ON_PAGES, searched=bool(moves))

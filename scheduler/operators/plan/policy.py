@@ -170,7 +170,7 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
             subject += "; --rows lists them"
         parts: list[Table] = [
             histogram(now, changed, "options in use", "changed options"),
-            table(measures, columns, "Before and after", numbers=("Now", "Changed")),
+            table(measures, columns, "Before and after"),
         ]
         if self.with_rows:
             choices = [one for one in self.choices if one.now != one.changed]

@@ -151,7 +151,6 @@ class Site:
             columns,
             "Latest decisions",
             note="Each has a page if it is still kept." if overview.latest else "",
-            numbers=("ms",),
             anchor="decisions",
             searched=bool(overview.latest),
             left_out=overview.decisions - len(overview.latest),

@@ -6,6 +6,7 @@ Texts are plain: the formats escape markup and control characters.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
+import re
 from typing import Any, NamedTuple, Self
 
 # -- words and cells -------------------------------------------------------------------------------------
@@ -98,6 +99,8 @@ def plain(cell: Any) -> Any:
     return "" if cell is None or isinstance(cell, Bar | Counts) else cell
 
 
+_NUMBER = re.compile("[-+]?[0-9,.]+(e[-+]?[0-9]+)?( %)?")
+
 # -- parts -----------------------------------------------------------------------------------------------
 
 
@@ -108,7 +111,6 @@ class Table:
     Attributes:
         title: The heading on a page.
         note: A sentence below the heading on a page.
-        numbers: Columns with numbers, besides those that have nothing else.
         pictures: Columns that only pages have.
         legend: The colours of a picture: class and meaning.
         looks: Classes of rows, by number.
@@ -124,7 +126,6 @@ class Table:
     rows: Sequence[Sequence[Cell]]
     title: str = ""
     note: str = ""
-    numbers: Sequence[str] = ()
     pictures: Sequence[str] = ()
     legend: Sequence[tuple[str, str]] = ()
     looks: Mapping[int, str] = field(default_factory=dict)
@@ -158,9 +159,7 @@ class Table:
         """Whether a column has numbers, which are aligned."""
         at = list(self.columns).index(column)
         cells = [row[at] for row in self.rows if not _is_empty(row[at])]
-        return column in self.numbers or (
-            bool(cells) and all(isinstance(plain(cell), int | float) for cell in cells)
-        )
+        return bool(cells) and all(_NUMBER.fullmatch(str(plain(cell))) for cell in cells)
 
 
 def table(rows: Iterable[Any], columns: Columns, title: str = "", **more: Any) -> Table:
