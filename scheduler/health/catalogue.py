@@ -138,16 +138,8 @@ UNANSWERED = MetricEntry(
     "gauge",
     "Calls that were received and not answered yet, those that wait for a thread included.",
 )
-WAITING = MetricEntry(
-    "berth_requests_waiting",
-    "gauge",
-    "Requests that wait for the end of an outage.",
-)
-PENDING = MetricEntry(
-    "berth_pending_placements",
-    "gauge",
-    "Placements that no compute has reported yet.",
-)
+WAITING = MetricEntry("berth_requests_waiting", "gauge", "Requests that wait for the end of an outage.")
+PENDING = MetricEntry("berth_pending_placements", "gauge", "Placements that no compute has reported yet.")
 CLEANUPS = MetricEntry(
     "berth_pending_cleanups",
     "gauge",

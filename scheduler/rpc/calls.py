@@ -5,16 +5,18 @@ caller can know of it, and released otherwise. ``Event`` has one row for each wa
 ``server`` does what the row says.
 """
 
+from collections.abc import Callable
 from enum import Enum
 import math
 from typing import Protocol
 
+from kombu import Message
 from oslo_log import log as logging
 
 from scheduler.bounds.waits import Wait
 from scheduler.decisions.open_requests import QUEUE, REPLY, START, OpenCall
 from scheduler.request.past import SOON, Past
-from scheduler.rpc.consumer import Delivery
+from scheduler.rpc.consumer import Consumer, requeue, runs_of
 from scheduler.rpc.wire import NOTHING, Frame
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -107,7 +109,8 @@ class Call:
         message_id: The identity of the message, the same at each delivery; "" if it has none.
         received: When it was received, in seconds of ``time.monotonic``; infinity: right now.
         frame: What was received.
-        delivery: The message; None outside of a server.
+        raw: The message; None outside of a server, and once it is over.
+        runs: How many schedulers had it before, and neither answered nor requeued it.
         state: Where it is.
         since: Since when it replies or waits for a reader; 0 before that.
         beat_at: When its caller is to hear a heartbeat; infinity: never.
@@ -119,12 +122,20 @@ class Call:
     def __init__(
         self,
         frame: Frame = NOTHING,
-        delivery: Delivery | None = None,
+        raw: Message | None = None,
+        consumer: Consumer | None = None,
         received: float = math.inf,
         past: Past = Past.NONE,
     ) -> None:
-        """Begin with nothing that depends on the reply."""
-        self.frame, self.delivery, self.received = frame, delivery, received
+        """Begin with nothing that depends on the reply.
+
+        Args:
+            consumer: Which has received the message.
+        """
+        self.frame, self.raw, self.received = frame, raw, received
+        self._consumer = consumer
+        self._losses, self._priority = (consumer.losses, consumer.priority) if consumer else (0, 0)
+        self.runs = runs_of(raw) if raw else 0
         self.message_id = frame.identity
         self.state = State.WAITS_FOR_THREAD
         self.since = 0.0
@@ -146,19 +157,49 @@ class Call:
         return bool(self.past) or now > self.received + SOON
 
     @property
-    def is_lost(self) -> bool:
-        """Whether the broker has it again, since the connection was lost: it is delivered once more."""
-        return self.can_be_requeued and not (self.delivery and self.delivery.is_current)
+    def is_acknowledged(self) -> bool:
+        """Whether the broker has forgotten it, or has it again as it was returned."""
+        return self.raw is None or bool(self.raw.acknowledged)
 
     @property
-    def can_be_requeued(self) -> bool:
-        """Whether it is delivered again if it is returned: it was not acknowledged, not even as overdue."""
-        return self.delivery is not None and not self.delivery.is_acknowledged
+    def is_current(self) -> bool:
+        """Whether its channel is still open, as far as is known."""
+        return self._consumer is None or self._losses == self._consumer.losses
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the broker has it again, since the connection was lost: it is delivered once more."""
+        return not self.is_acknowledged and not self.is_current
+
+    @property
+    def is_redelivery(self) -> bool:
+        """Whether the last scheduler that had it neither answered nor requeued it, as one that is killed."""
+        return self.raw is not None and bool(self.raw.delivery_info.get("redelivered"))
 
     @property
     def outranked(self) -> bool:
         """Whether it was received with a higher priority than its scheduler has now, and may be returned."""
-        return self.can_be_requeued and bool(self.delivery and self.delivery.outranked)
+        lowered = self._consumer is not None and self._priority > self._consumer.priority
+        return lowered and not self.is_acknowledged
+
+    def acknowledge(self) -> None:
+        """Let the broker forget it soon, unless its channel is lost."""
+        self._settle(Message.ack)
+
+    def requeue(self) -> None:
+        """Let it be delivered again, as one that this scheduler has ended properly."""
+        if not self.publish_again():
+            self._settle(requeue)
+
+    def publish_again(self) -> bool:
+        """Put it into its queue once more; see ``Consumer.publish_again``."""
+        if self._consumer is None or self.raw is None or self.is_acknowledged or self.is_lost:
+            return False
+        return self._consumer.publish_again(self.raw, self.message_id, self._losses)
+
+    def _settle(self, send: Callable[[Message], None]) -> None:
+        if self._consumer is not None and self.raw is not None:
+            self._consumer.settle(self.raw, self._losses, send)
 
     def wants_heartbeat(self, now: float) -> bool:
         """Return whether its caller is to hear a heartbeat: none follows the reply."""
@@ -210,7 +251,7 @@ class Call:
         The record of the decision has the call for as long as it is kept, and a message may be large.
         """
         self.state = State.OVER
-        self.frame, self.delivery, self.reply = NOTHING, None, None
+        self.frame, self.raw, self.reply = NOTHING, None, None
 
 
 def _id(value: object) -> str:

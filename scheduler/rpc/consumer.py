@@ -123,71 +123,24 @@ class Backlog:
         return now, expected > 0 or now < self._frozen_until
 
 
-class Delivery:
-    """A message on the channel from which it was received. Any thread may use it.
+def was_delivered(raw: Message) -> bool:
+    """Return whether a message was delivered before, as the broker or its sender says."""
+    return bool(raw.delivery_info.get("redelivered") or (raw.headers or {}).get(DELIVERED_BEFORE))
 
-    Attributes:
-        raw: kombu's message.
-        identity: The same at each delivery; "" if it has none.
-        is_redelivery: Whether the last scheduler that had it neither answered nor requeued it, as one that is
-            killed.
-        runs: How many schedulers had it before, and neither answered nor requeued it.
-    """
 
-    def __init__(self, raw: Message, identity: str, consumer: "Consumer") -> None:
-        self.raw, self.identity = raw, identity
-        self._consumer = consumer
-        self._losses, self._priority = consumer.losses, consumer.priority
-        self.is_redelivery = bool(raw.delivery_info.get("redelivered"))
-        counted = (raw.headers or {}).get(RUNS)
-        self.runs = (counted if isinstance(counted, int) else 0) + self.is_redelivery
+def runs_of(raw: Message) -> int:
+    """Return how many schedulers had a message before, and neither answered nor requeued it."""
+    counted = (raw.headers or {}).get(RUNS)
+    return (counted if isinstance(counted, int) else 0) + bool(raw.delivery_info.get("redelivered"))
 
-    @property
-    def was_delivered(self) -> bool:
-        """Whether it was delivered before, as the broker or its sender says."""
-        return self.is_redelivery or bool((self.raw.headers or {}).get(DELIVERED_BEFORE))
 
-    @property
-    def is_acknowledged(self) -> bool:
-        """Whether the broker has forgotten it, or has it again as it was returned."""
-        return bool(self.raw.acknowledged)
-
-    @property
-    def is_current(self) -> bool:
-        """Whether its channel is still open, as far as is known. If not, the broker has the message again."""
-        return self._losses == self._consumer.losses
-
-    @property
-    def outranked(self) -> bool:
-        """Whether the consumer has a lower priority now than when it received the message."""
-        return self._priority > self._consumer.priority
-
-    def acknowledge(self) -> None:
-        """Let the broker forget it soon, unless its channel is lost."""
-        self._consumer.do(partial(self.send, Message.ack))
-
-    def requeue(self) -> None:
-        """Let it be delivered again, as one that this scheduler has ended properly."""
-        if not self.publish_again():
-            self._consumer.do(partial(self.send, requeue))
-
-    def publish_again(self) -> bool:
-        """Put it into its queue once more, with its runs so far, and acknowledge it after that.
-
-        Returns:
-            Whether the broker has confirmed it. If not, it may be in the queue all the same; here it is as
-            before, neither answered nor acknowledged.
-        """
-        return not self.is_acknowledged and self.is_current and self._consumer.publish_again(self)
-
-    def send(self, send: Callable[[Message], None]) -> None:
-        """Acknowledge or requeue it; in the thread that reads."""
-        if self.is_acknowledged or not self.is_current:
-            return
-        try:
-            send(self.raw)
-        except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
-            LOG.info("Cannot acknowledge a message: %s", error)
+def _settle(raw: Message, send: Callable[[Message], None]) -> None:
+    """Acknowledge or requeue a message; in the thread that reads."""
+    try:
+        if not raw.acknowledged:
+            send(raw)
+    except Exception as error:  # noqa: BLE001 - the connection is lost: the broker delivers it again
+        LOG.info("Cannot acknowledge a message: %s", error)
 
 
 def requeue(raw: Message) -> None:
@@ -212,7 +165,7 @@ class Consumer:
         self,
         bus: Bus,
         queues: Queues,
-        on_call: Callable[[wire.Frame, Delivery, float, Past], None],
+        on_call: Callable[[wire.Frame, Message, "Consumer", float, Past], None],
         on_cast: Callable[[wire.Frame], None],
     ) -> None:
         """Describe it; nothing is connected to yet.
@@ -296,24 +249,32 @@ class Consumer:
         """Read calls with a priority from now on."""
         self.do(partial(self._use_priority, priority))
 
-    def publish_again(self, delivery: Delivery) -> bool:
-        """Put a call into its queue once more; see ``Delivery``.
+    def settle(self, raw: Message, losses: int, send: Callable[[Message], None]) -> None:
+        """Acknowledge or requeue a message soon, unless the channel was lost since so many losses."""
+        self.do(lambda: _settle(raw, send) if losses == self.losses else None)
+
+    def publish_again(self, raw: Message, identity: str, losses: int) -> bool:
+        """Put a call into its queue once more, with its runs so far, and acknowledge it after that.
 
         A copy that comes here before the acknowledgement is sent waits for it. If the copy ended this process
         at once, the broker would have the call twice.
+
+        Returns:
+            Whether the broker has confirmed it. If not, it may be in the queue all the same; here it is as
+            before, neither answered nor acknowledged.
         """
-        self._copies.setdefault(delivery.identity, [])
-        headers: dict[str, object] = {DELIVERED_BEFORE: True, RUNS: delivery.runs}
+        self._copies.setdefault(identity, [])
+        headers: dict[str, object] = {DELIVERED_BEFORE: True, RUNS: runs_of(raw)}
         try:
-            self._bus.publish_again(delivery.raw, time.monotonic() + SEND_TIMEOUT, headers)
+            self._bus.publish_again(raw, time.monotonic() + SEND_TIMEOUT, headers)
         except Exception as error:  # noqa: BLE001 - whatever the driver raises, the broker has the call
-            LOG.info("Cannot put call %s into its queue once more: %.300s", delivery.identity, error)
+            LOG.info("Cannot put call %s into its queue once more: %.300s", identity, error)
             return False
         else:
-            delivery.acknowledge()
+            self.settle(raw, losses, Message.ack)
             return True
         finally:
-            self.do(partial(self._take_copies, delivery.identity))
+            self.do(partial(self._take_copies, identity))
 
     def on_connection(self, task: Task) -> None:
         """Let the thread that reads do something on its connection soon."""
@@ -355,18 +316,17 @@ class Consumer:
     def receive(self, message: library.RabbitMessage) -> None:
         """Take a message from the broker; in the thread that reads."""
         raw, frame = library.raw_of(message), wire.read(message)
-        delivery = Delivery(raw, frame.identity, self)
         if not frame.msg_id:
-            delivery.send(Message.ack)
+            _settle(raw, Message.ack)
             self._on_cast(frame)
         elif self._stopping:
-            delivery.send(requeue)
+            _settle(raw, requeue)
         elif frame.identity and frame.identity in self._copies:
             self._copies[frame.identity].append(message)
         else:
             received, was_queued = self.backlog.receive()
-            past = Past.REDELIVERED if delivery.was_delivered else Past.QUEUED if was_queued else Past.NONE
-            self._on_call(frame, delivery, received, past)
+            past = Past.REDELIVERED if was_delivered(raw) else Past.QUEUED if was_queued else Past.NONE
+            self._on_call(frame, raw, self, received, past)
 
     def _take_copies(self, identity: str) -> None:
         for message in self._copies.pop(identity, ()):

@@ -48,7 +48,7 @@ def for_caller(error: BaseException) -> Exception:
         return _of_berth(error, error.nova_name)
     if errors.is_fault_of_request(error):
         # Users would read the name of the class, and nothing else.
-        return _nova_class("Invalid")(_short_line(str(error)))
+        return _class("Invalid")(_short_line(str(error)))
     if isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error)):
         return error
     return InternalError(_describe(error))
@@ -56,8 +56,7 @@ def for_caller(error: BaseException) -> Exception:
 
 def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, object]) -> Exception:
     """Return an exception that a scheduler has replied, to be replied once more."""
-    made = type(name, (RemoteError,), {"__module__": module, "__doc__": "An error of a scheduler."})
-    return made(text, **{key: value for key, value in kwargs.items() if key != "final"})
+    return _class(name, module)(text, **{key: value for key, value in kwargs.items() if key != "final"})
 
 
 def _of_berth(error: errors.BerthError, name: str) -> Exception:
@@ -68,12 +67,12 @@ def _of_berth(error: errors.BerthError, name: str) -> Exception:
             kwargs["final"] = True  # for a router; nova's class ignores it
     elif isinstance(error, errors.DependencyUnavailable):
         kwargs = {"code": 503}  # nova's classes stand for 404 and 500
-    return _nova_class(name)(_short_line(str(error)), **kwargs)
+    return _class(name)(_short_line(str(error)), **kwargs)
 
 
-def _nova_class(name: str) -> type[RemoteError]:
+def _class(name: str, module: str = MODULE) -> type[RemoteError]:
     # oslo.messaging sends the name and the module of an exception's class; nova need not be installed
-    return type(name, (RemoteError,), {"__module__": MODULE, "__doc__": "An error of nova."})
+    return type(name, (RemoteError,), {"__module__": module})
 
 
 def _can_be_sent(error: Exception) -> bool:

@@ -167,7 +167,7 @@ class OpenCalls:
     def holds(self, message_id: str) -> bool:
         """Return whether there is a call of a message that the broker does not have again."""
         same = (call for call in self if message_id and call.message_id == message_id)
-        return any(call.can_be_requeued and not call.is_lost for call in same)
+        return any(call.is_current and not call.is_acknowledged for call in same)
 
     def wait(self, call: Call) -> None:
         """Let a call wait until its reply queue is read."""
@@ -188,9 +188,8 @@ class OpenCalls:
         """Do what is due; return the seconds until the next round."""
         now, due = self._clock(), dict[str, list[Call]]()
         for call in self:
-            delivery = call.delivery
-            if delivery and call.received + LONGEST_UNACKNOWLEDGED < now and not delivery.is_acknowledged:
-                delivery.acknowledge()
+            if call.received + LONGEST_UNACKNOWLEDGED < now and not call.is_acknowledged:
+                call.acknowledge()
             if call.state is State.WAITS_FOR_READER or call.wants_heartbeat(now):
                 due.setdefault(call.frame.reply_queue, []).append(call)
         for queue, calls in due.items():

@@ -126,7 +126,7 @@ class Methods:
             method, arguments = self._find(message)
             return Answer(self._call(method, call, arguments))
         except BaseException as error:  # noqa: BLE001 - also SystemExit, which a rule of an operator may raise
-            if isinstance(error, errors.ReturnedToBroker) and call.can_be_requeued:
+            if isinstance(error, errors.ReturnedToBroker) and not call.is_acknowledged:
                 LOG.info("Requeueing call %s: %s", call.frame.msg_id, error)
                 return Answer(event=Event.RETURNED)
             self._log(message.get("method"), error)
@@ -134,12 +134,11 @@ class Methods:
             return Answer(failure=library.failure_of(for_caller(error)))
 
     def _call(self, method: Method, call: Call, arguments: dict[str, object]) -> object:
-        if not method.reads:
-            RequestContext.from_dict(call.frame.context).update_store()
-            return method.function(call, **arguments)
         context = RequestContext.from_dict(call.frame.context)
         context.call = call
         context.update_store()
+        if not method.reads:
+            return method.function(call, **arguments)
         try:
             method.signature.bind(context, **arguments)
         except TypeError as error:

@@ -159,9 +159,9 @@ class Server:
         Of a message that is in its queue several times one delivery is enough. While connections are lost
         again and again, each further one would be put into the queue once more.
         """
-        if call.past is Past.REDELIVERED and call.delivery and self.open_calls.holds(call.message_id):
+        if call.past is Past.REDELIVERED and self.open_calls.holds(call.message_id):
             LOG.info("Call %s was delivered twice; acknowledging the second delivery", call.frame.msg_id)
-            call.delivery.acknowledge()
+            call.acknowledge()
             return
         self.open_calls.add(call)
         self._submit(call, None)
@@ -187,19 +187,16 @@ class Server:
 
     def _not_run(self, call: Call) -> Event | None:
         """Return why a call is not run; None if it is."""
-        if call.is_lost or call.outranked or (self._stopping and call.can_be_requeued):
+        if call.is_lost or call.outranked or (self._stopping and not call.is_acknowledged):
             return Event.RETURNED
         # A call with a past is run all the same: that releases what an earlier run has left.
         long = self._clock() - call.received > LONG_WAIT
         if not call.past and self.open_calls.queues.is_unread(call.frame.reply_queue, certain=long):
             return Event.NO_CALLER
-        delivery = call.delivery
-        if delivery is None or not delivery.runs:
-            return None
-        if delivery.runs >= MOST_RUNS:
+        if call.runs >= MOST_RUNS:
             return Event.POISON
         # Once it runs, it may be too late to count.
-        return Event.COUNTED if delivery.is_redelivery and delivery.publish_again() else None
+        return Event.COUNTED if call.is_redelivery and call.publish_again() else None
 
     def _run(self, call: Call) -> Event:
         call.state = State.RUNS
@@ -251,7 +248,7 @@ class Server:
             self._warnings.warning(
                 "unconfirmed", "Reply %s was not confirmed; keeping its claims: %.300s", name, error
             )
-            return Event.UNCONFIRMED if call.can_be_requeued else Event.UNKNOWN
+            return Event.UNKNOWN if call.is_acknowledged else Event.UNCONFIRMED
         self._warnings.warning(type(error).__name__, "Reply %s was not delivered: %.300s", name, error)
         if isinstance(error, NobodyReads):
             return Event.UNREAD
@@ -265,33 +262,32 @@ class Server:
             self.count("dropped")
             call.dropped = ""
         call.end_claims(event)
-        if event is Event.POISON and call.delivery is not None:
-            poison = f"{call.delivery.runs} schedulers had it and did not answer it"
+        if event is Event.POISON:
+            poison = f"{call.runs} schedulers had it and did not answer it"
             LOG.error(
                 "Answering call %s with an error instead of serving it again: %s", call.frame.msg_id, poison
             )
             call.reply = _error_reply(call, f"The request is not tried again: {poison}")
         if event in {Event.POISON, Event.UNDELIVERABLE}:
             self._send(call)
-        fate, delivery = event.message, call.delivery
-        if fate is Fate.WAIT:
+        if event.message is Fate.WAIT:
             self.open_calls.wait(call)
             if self._stopping and self.open_calls.take(call):
                 self._end(call, _end_by_stop(call))
             return
         self.open_calls.remove(call)
-        if delivery is not None and fate is Fate.ACKNOWLEDGE:
-            delivery.acknowledge()
-        elif delivery is not None and fate is Fate.REQUEUE:
-            delivery.requeue()
+        if event.message is Fate.ACKNOWLEDGE:
+            call.acknowledge()
+        elif event.message is Fate.REQUEUE:
+            call.requeue()
         call.forget_message()
 
 
 def _end_by_stop(call: Call) -> Event:
     """Return how a call ends that waits for a reader of its reply queue when the process stops."""
-    if call.reply is None:
-        return Event.RETURNED if call.can_be_requeued else Event.CALLER_GONE
-    return Event.RETURNED if call.can_be_requeued else Event.UNKNOWN
+    if not call.is_acknowledged:
+        return Event.RETURNED
+    return Event.CALLER_GONE if call.reply is None else Event.UNKNOWN
 
 
 def _error_reply(call: Call, text: str) -> dict[str, str]:

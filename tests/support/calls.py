@@ -10,18 +10,19 @@ from scheduler.rpc.bus import NobodyReads
 from scheduler.rpc.calls import Call
 
 
-class Delivery:
-    """A message: notes what becomes of it.
+class Received(Call):
+    """A call that notes what becomes of its message.
 
     Attributes:
         ends: That, and the replies of the call, in order.
     """
 
-    def __init__(self, ends, **state):
+    is_acknowledged = outranked = is_redelivery = False
+    is_current = can_be_published = True
+
+    def __init__(self, frame, ends, received, past, **state):
+        super().__init__(frame, received=received, past=past)
         self.ends = ends
-        self.is_acknowledged = self.outranked = self.is_redelivery = False
-        self.is_current = self.can_be_published = True
-        self.runs = 0
         vars(self).update(state)
 
     def acknowledge(self):
@@ -85,11 +86,11 @@ def _name_of(body):
 _numbers = itertools.count(1)
 
 
-def make_call(frame=None, bus=None, *, past=Past.NONE, received=0.0, queue="reply", timeout=None, **delivery):
-    """Return a call of a frame; ``call.delivery.ends`` is what becomes of it."""
+def make_call(frame=None, bus=None, *, past=Past.NONE, received=0.0, queue="reply", timeout=None, **state):
+    """Return a call of a frame; ``call.ends`` is what becomes of it."""
     number = next(_numbers)
     sent = {"_msg_id": f"m{number}", "_reply_q": queue, "_unique_id": f"u{number}", "_timeout": timeout}
     ends = []
     if bus is not None:
         bus.ends[f"m{number}"] = ends
-    return Call(wire.read({**sent, **(frame or {})}), Delivery(ends, **delivery), received, past)
+    return Received(wire.read({**sent, **(frame or {})}), ends, received, past, **state)

@@ -27,9 +27,9 @@ from scheduler.placement.outcomes import Outcome
 from scheduler.placement.write_queue import WriteQueue, _QueuedWrite
 from scheduler.request.instance_state import OVER, InstanceState, all_waiting
 from scheduler.request.past import Past
-from scheduler.rpc import calls
+from scheduler.rpc import calls, consumer
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads, _Publication
-from scheduler.rpc.consumer import Backlog, Consumer, Delivery
+from scheduler.rpc.consumer import Backlog, Consumer
 from scheduler.rpc.keepalive import OpenCalls
 from scheduler.rpc.server import Server
 from scheduler.workflow.past import Recovery
@@ -197,7 +197,7 @@ def _not_waiting(_send: Any) -> Any:
 
 def _acknowledging_first(send: Any) -> Any:
     def sent(server: Server, call: calls.Call) -> calls.Event:
-        call.delivery.acknowledge()
+        call.acknowledge()
         # long enough for the thread that acknowledges
         threads.sleep(0.05)
         return send(server, call)
@@ -226,11 +226,11 @@ def _failing(_open: Any) -> Any:
 
 
 def _settling_first(publish_again: Any) -> Any:
-    def published(consumer: Consumer, delivery: Delivery) -> bool:
-        delivery.acknowledge()
+    def published(reading: Consumer, raw: Any, identity: str, losses: int) -> bool:
+        reading.settle(raw, losses, consumer.Message.ack)
         # long enough for the thread that acknowledges
         threads.sleep(0.05)
-        return publish_again(consumer, delivery)
+        return publish_again(reading, raw, identity, losses)
 
     return published
 
@@ -376,13 +376,13 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "no message counts as redelivered": (
         "redelivery",
-        _wrap(Delivery, "was_delivered", _property(False)),
+        _wrap(consumer, "was_delivered", _constant(False)),
     ),
     "the backlog is taken for new calls": ("backlog", _wrap(Backlog, "expect", _constant(None))),
     "no message has a past": ("backlog", _wrap(calls.Call, "past", _property(Past.NONE))),
     "a message is acknowledged in the place of being requeued": (
         "stop",
-        _alias(Delivery, "requeue", "acknowledge"),
+        _alias(calls.Call, "requeue", "acknowledge"),
     ),
     "a reply that was not confirmed counts": (
         "patient",

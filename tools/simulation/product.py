@@ -419,7 +419,7 @@ class Parts:
             process, begun = runtime.current.process, runtime.clock
             message.working[process] = begun
             message.runs.append(process)
-            message.is_poison |= call.delivery.runs >= MOST_RUNS
+            message.is_poison |= call.runs >= MOST_RUNS
             try:
                 serve(call, event)
             finally:

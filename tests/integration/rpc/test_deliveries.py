@@ -179,7 +179,7 @@ def test_a_call_that_takes_too_long_is_acknowledged_before_the_broker_closes_the
     caller = Caller(bus)
     assert manager.begun.acquire(timeout=30)
     (call,) = running.open_calls
-    assert eventually(lambda: call.delivery.is_acknowledged)
+    assert eventually(lambda: call.is_acknowledged)
     manager.may_answer.set()
     caller.join(30)
     assert caller.reply == []

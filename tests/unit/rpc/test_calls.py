@@ -78,11 +78,11 @@ def test_the_caller_of_a_call_may_have_left(past, waited, may_have_left):
 
 def test_a_message_that_is_over_takes_no_memory():
     class Message:
-        is_acknowledged, is_current = False, True
+        headers, delivery_info, acknowledged = None, {}, False
 
     message = Message()
     gone = weakref.ref(message)
-    call = Call(delivery=message)
+    call = Call(raw=message)
     del message
     assert gone() is not None
     call.forget_message()

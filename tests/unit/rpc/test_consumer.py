@@ -92,7 +92,7 @@ def test_a_cast_is_acknowledged_on_receipt_and_a_call_after_its_reply(world):
     cast, raw = world.receive(1, msg_id=None), world.receive(2)
     assert (len(world.casts), len(world.calls)) == (1, 1)
     assert (cast.ends, raw.ends) == (["acknowledged"], [])
-    world.calls[0].delivery.acknowledge()
+    world.calls[0].acknowledge()
     assert raw.ends == [], "the thread that reads does it"
     world.consumer.do_tasks()
     assert raw.ends == ["acknowledged"]
@@ -120,7 +120,7 @@ def test_a_message_whose_identity_cannot_be_recorded_has_none(world, identity, m
 )
 def test_the_message_counts_the_schedulers_that_did_not_answer_it(world, headers, redelivered, runs, past):
     call = world.take(1, headers=headers, redelivered=redelivered)
-    assert (call.delivery.runs, call.delivery.is_redelivery, call.past) == (runs, redelivered, past)
+    assert (call.runs, call.is_redelivery, call.past) == (runs, redelivered, past)
 
 
 @pytest.mark.parametrize("takes", [True, False])
@@ -128,7 +128,7 @@ def test_the_message_counts_the_schedulers_that_did_not_answer_it(world, headers
 def test_a_call_is_published_once_more_with_its_runs_and_acknowledged_after_that(world, act, takes):
     world.bus.takes = takes
     raw = world.receive(1, headers={"berth-runs": 1})
-    getattr(world.calls[0].delivery, act)()
+    getattr(world.calls[0], act)()
     world.consumer.do_tasks()
     assert world.bus.published == [({"berth-redelivered": True, "berth-runs": 1}, [])]
     assert raw.ends == ["acknowledged"] * takes
@@ -143,10 +143,10 @@ def test_a_copy_that_comes_before_the_call_is_acknowledged_is_taken_after_that(w
     first = world.take(1, identity="same")
     world.bus.takes = takes
     world.bus.meanwhile = lambda: world.receive(2, identity="same")
-    first.delivery.publish_again()
+    first.publish_again()
     assert len(world.calls) == 1
     world.consumer.do_tasks()
-    assert (len(world.calls), first.delivery.raw.ends) == (2, ["acknowledged"] * takes)
+    assert (len(world.calls), first.raw.ends) == (2, ["acknowledged"] * takes)
     assert world.take(3, identity="same"), "it may come back"
 
 
@@ -155,20 +155,20 @@ def test_a_call_whose_channel_was_lost_is_with_the_broker_again(world):
     assert (call.is_lost, call.past) == (False, Past.NONE)
     world.lose_channel()
     assert (call.is_lost, call.past) == (True, Past.LOST)
-    call.delivery.acknowledge()
-    call.delivery.requeue()
+    call.acknowledge()
+    call.requeue()
     world.consumer.do_tasks()
-    assert (call.delivery.raw.ends, world.channel.sent, world.bus.published) == ([], [], [])
+    assert (call.raw.ends, world.channel.sent, world.bus.published) == ([], [], [])
     assert world.take(2, identity="unique-1"), "its next delivery is a run of its own"
 
 
 def test_a_call_that_was_acknowledged_before_its_reply_is_not_delivered_again(world):
     call = world.take(1)
-    call.delivery.acknowledge()
+    call.acknowledge()
     world.consumer.do_tasks()
     world.lose_channel()
     assert not call.is_lost
-    assert not call.can_be_requeued
+    assert call.is_acknowledged
     assert call.past is Past.NONE
 
 

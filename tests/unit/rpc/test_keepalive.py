@@ -192,10 +192,10 @@ def test_a_queue_is_looked_at_seldom_while_it_is_read(world):
 def test_a_call_is_acknowledged_before_the_broker_takes_its_consumer_for_dead(world):
     call = world.add()
     world.at(LONGEST_UNACKNOWLEDGED)
-    assert call.delivery.ends == []
+    assert call.ends == []
     world.at(LONGEST_UNACKNOWLEDGED + 1)
     world.at(LONGEST_UNACKNOWLEDGED + 2)
-    assert call.delivery.ends == ["acknowledged"]
+    assert call.ends == ["acknowledged"]
 
 
 # -- when threads count as stuck

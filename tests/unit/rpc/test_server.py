@@ -40,7 +40,7 @@ class Running:
     def serve(self, frame=None, **fields):
         """Receive and serve a call; returns what becomes of it."""
         call = make_call(frame or boot(), self.bus, **{"received": self.clock.now, **fields})
-        ends = call.delivery.ends
+        ends = call.ends
         self.call = call
         self.server.take(call)
         return ends
@@ -143,7 +143,7 @@ def test_a_call_that_the_broker_has_again_ends_without_a_reply(running, manager,
 
     def answer(context, *_):
         context.call.hold(claims)
-        context.call.delivery.is_current = False
+        context.call.is_current = False
         if when == "during an error":
             raise ValueError("late")
         return []
@@ -264,7 +264,7 @@ def test_it_is_left_to_its_next_run_if_the_broker_has_it_again(claiming):
     running = claiming()
     running.bus.unread = {"reply"}
     ends = running.serve()
-    running.call.delivery.is_current = False
+    running.call.is_current = False
     running.look()
     assert (ends, running.claims[0].ends) == (["requeued"], [])
 
