@@ -18,6 +18,7 @@ from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.health.state import ServiceState
+from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.partition_hosts import hosts_without_partition
 from scheduler.nova_service import buried_builds, host_discovery, service_record
 from scheduler.parts import Outside, put_together
@@ -119,13 +120,16 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
         yield Periodic("host discovery", finder.run, interval, delay)
     hosts = serving.hosts
     if hosts.partition.name:
-        members = partition_members.PartitionMembers(
-            serving.parts.placement,
-            hosts.partition.name,
-            hosts.partition.aggregates,
-            lambda: {row.uuid: row.host for row in hosts.snapshot(math.inf).rows},
-            lambda: hosts_without_partition(
+        reports = RateLimitedLogger(partition_members.LOG, partition_members.REPORT_INTERVAL)
+
+        def compare() -> None:
+            nodes = {row.uuid: row.host for row in hosts.snapshot(math.inf).rows}
+            missing = partition_members.missing_hosts(
+                serving.parts.placement, hosts.partition.aggregates(), nodes
+            )
+            stray = hosts_without_partition(
                 all_partitions(conf), hosts.engines, hosts.cells, hosts.aggregates
-            ),
-        )
-        yield Periodic("partition members", members.look, partition_members.INTERVAL, partition_members.FIRST)
+            )
+            partition_members.report(reports, hosts.partition.name, missing, stray)
+
+        yield Periodic("partition members", compare, partition_members.INTERVAL, partition_members.FIRST)

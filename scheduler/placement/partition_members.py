@@ -4,7 +4,7 @@ nova copies each change of an aggregate to Placement, under the same uuid. A cop
 host: nova and Berth count it to the partition, but Placement never offers it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from oslo_log import log as logging
 
@@ -24,62 +24,44 @@ NAMED = 5
 """Hosts that a line names."""
 
 
-class PartitionMembers:
-    """Compares the hosts of a partition with Placement."""
+def report(
+    reports: RateLimitedLogger, name: str, missing: Sequence[str], without_partition: Sequence[str]
+) -> None:
+    """Log the hosts of a partition that Placement lacks, and those that belong to no partition."""
+    if missing:
+        reports.warning(
+            ("missing", frozenset(missing)),
+            "Hosts of partition %s that are not in its aggregates in Placement and get no instances: "
+            "%d (%s); 'nova-manage placement sync_aggregates' adds them",
+            name,
+            len(missing),
+            _first(missing),
+        )
+    if without_partition:
+        reports.warning(
+            ("stray", frozenset(without_partition)),
+            "Hosts that belong to no partition and get no instances: %d (%s)",
+            len(without_partition),
+            _first(without_partition),
+        )
 
-    def __init__(
-        self,
-        client: PlacementClient,
-        name: str,
-        aggregates: Callable[[], frozenset[str] | None],
-        nodes: Callable[[], Mapping[str, str]],
-        without_partition: Callable[[], Sequence[str]] = lambda: (),
-    ) -> None:
-        """Set up the comparison; nothing is read yet.
 
-        Args:
-            aggregates: Returns the uuids of its aggregates; None: it is not by aggregates.
-            nodes: Returns the service host of each of its compute nodes, by uuid of the node.
-            without_partition: Returns the service hosts that belong to no partition.
-        """
-        self._without_partition = without_partition
-        self._client = client
-        self._name = name
-        self._aggregates = aggregates
-        self._nodes = nodes
-        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL)
+def missing_hosts(
+    client: PlacementClient, aggregates: frozenset[str] | None, nodes: Mapping[str, str]
+) -> list[str]:
+    """Return the hosts of a partition that Placement lacks, in order; none if it does not answer.
 
-    def look(self) -> None:
-        """Compare once, and report the hosts that Placement lacks."""
-        missing, stray = self.missing(), self._without_partition()
-        if missing:
-            self._reports.warning(
-                ("missing", frozenset(missing)),
-                "Hosts of partition %s that are not in its aggregates in Placement and get no instances: "
-                "%d (%s); 'nova-manage placement sync_aggregates' adds them",
-                self._name,
-                len(missing),
-                _first(missing),
-            )
-        if stray:
-            self._reports.warning(
-                ("stray", frozenset(stray)),
-                "Hosts that belong to no partition and get no instances: %d (%s)",
-                len(stray),
-                _first(stray),
-            )
-
-    def missing(self) -> list[str]:
-        """Return the hosts that Placement lacks, in order; none if it does not answer."""
-        aggregates = self._aggregates()
-        if not aggregates:
-            return []
-        nodes = self._nodes()
-        try:
-            members = {one.uuid for one in read_list(self._client, list_path(member_of=aggregates))}
-        except PlacementError:
-            return []  # the client has logged it
-        return sorted({host for uuid, host in nodes.items() if uuid not in members})
+    Args:
+        aggregates: The uuids of its aggregates; None: it is not by aggregates.
+        nodes: The service host of each of its compute nodes, by uuid of the node.
+    """
+    if not aggregates:
+        return []
+    try:
+        members = {one.uuid for one in read_list(client, list_path(member_of=aggregates))}
+    except PlacementError:
+        return []  # the client has logged it
+    return sorted({host for uuid, host in nodes.items() if uuid not in members})
 
 
 def _first(hosts: Sequence[str]) -> str:

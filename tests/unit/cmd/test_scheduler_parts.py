@@ -58,6 +58,7 @@ def test_the_hosts_of_a_partition_are_compared_with_placement_after_a_minute(mak
     serving.hosts.partition = SimpleNamespace(name="p", aggregates=frozenset)
     monkeypatch.setattr(scheduler_parts, "hosts_without_partition", lambda *_parts: [])
     serving.hosts.cells = serving.hosts.aggregates = None
+    serving.hosts.snapshot = lambda _max_age: SimpleNamespace(rows=())
     work = periodics(make_conf(), serving)["partition members"]
     assert (work.interval, work.delay) == (600, 60)
     work.call()

@@ -1,7 +1,10 @@
+import logging
+
 import pytest
 
+from scheduler.logs import RateLimitedLogger
 from scheduler.placement.errors import PlacementUnreachable
-from scheduler.placement.partition_members import PartitionMembers
+from scheduler.placement.partition_members import REPORT_INTERVAL, missing_hosts, report
 from scheduler.placement.reply import Reply
 from tests.support.placement import Placement, make_node
 
@@ -15,33 +18,35 @@ def holding(*uuids):
     return Placement(*(make_node(uuid, aggregates={"a"}) for uuid in uuids))
 
 
-def members(client, aggregates=frozenset({"b", "a"})):
-    return PartitionMembers(client, "gpu", lambda: aggregates, lambda: NODES)
+def missing(client, aggregates=frozenset({"b", "a"})):
+    return missing_hosts(client, aggregates, NODES)
 
 
-def test_hosts_that_placement_lacks_are_named_once(caplog):
+@pytest.fixture
+def reports():
+    return RateLimitedLogger(logging.getLogger("nova"), REPORT_INTERVAL)
+
+
+def test_hosts_that_placement_lacks_are_named_once(caplog, reports):
     client = holding("u2", "other")
-    partition = members(client)
-    assert partition.missing() == ["h1", "h3"]
+    assert missing(client) == ["h1", "h3"]
     assert client.asked == [PATH]
-    partition.look()
-    partition.look()
+    for _ in range(2):
+        report(reports, "gpu", ["h1", "h3"], [])
     (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert line.startswith("Hosts of partition gpu that are not in its aggregates in Placement")
     assert "(h1, h3);" in line
 
 
-def test_hosts_of_no_partition_are_named(caplog):
-    stray = [f"h{number}" for number in range(7)]
-    client = holding("u1", "u2", "u3")
-    PartitionMembers(client, "gpu", lambda: frozenset("a"), lambda: NODES, lambda: stray).look()
+def test_hosts_of_no_partition_are_named(caplog, reports):
+    report(reports, "gpu", [], [f"h{number}" for number in range(7)])
     assert caplog.messages == [
         "Hosts that belong to no partition and get no instances: 7 (h0, h1, h2, h3, h4, ...)"
     ]
 
 
-def test_nothing_is_said_if_all_are_there(caplog):
-    members(holding("u1", "u2", "u3")).look()
+def test_nothing_is_said_if_all_are_there(caplog, reports):
+    report(reports, "gpu", missing(holding("u1", "u2", "u3")), [])
     assert caplog.records == []
 
 
@@ -49,11 +54,11 @@ def test_nothing_is_said_if_all_are_there(caplog):
 def test_without_an_answer_nothing_is_known_to_be_missing(answer):
     client = Placement()
     client.failures[PATH] = answer
-    assert members(client).missing() == []
+    assert missing(client) == []
 
 
 @pytest.mark.parametrize("aggregates", [None, frozenset()])
 def test_without_aggregates_nothing_is_asked(aggregates):
     client = Placement()
-    assert members(client, aggregates).missing() == []
+    assert missing(client, aggregates) == []
     assert client.asked == []
