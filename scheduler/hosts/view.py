@@ -24,21 +24,16 @@ from scheduler.hosts.table import HostTable
 from scheduler.numa.usage import InstanceDemand
 
 
-class CandidateLists:
+class CandidateLists(dict[int, Sequence[Any]]):
     """The allocation candidates of each host, by position; made at the first access."""
 
     def __init__(self, make: Callable[[int], Sequence[Any]]) -> None:
+        super().__init__()
         self._make = make
-        self._lists: dict[int, Sequence[Any]] = {}
 
-    def __getitem__(self, position: int) -> Sequence[Any]:
-        candidates = self._lists.get(position)
-        if candidates is None:
-            candidates = self._lists[position] = self._make(position)
-        return candidates
-
-    def __setitem__(self, position: int, candidates: Sequence[Any]) -> None:
-        self._lists[position] = candidates
+    def __missing__(self, position: int) -> Sequence[Any]:
+        self[position] = made = self._make(position)
+        return made
 
 
 class _Request:

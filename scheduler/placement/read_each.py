@@ -1,6 +1,5 @@
 """Small reads that are made some at a time."""
 
-from collections import deque
 from collections.abc import Callable, Sequence
 import contextvars
 import threading
@@ -29,19 +28,18 @@ def read_each(
         PlacementUnreachable: The deadline has passed.
         Exception: What ``read`` raises.
     """
-    left = deque(names)
+    left = iter(names)
     results: dict[str, Found] = {}
     errors: list[BaseException] = []
 
     def work() -> None:
         try:
-            while (name := _next(left)) is not None:
+            while not errors and (name := next(left, None)) is not None:
                 if deadline.current().expired and not in_any_case:
                     raise PlacementUnreachable("the caller no longer waits for an answer")
                 results[name] = read(name)
         except BaseException as error:  # noqa: BLE001 - the thread of the request raises it
             errors.append(error)
-            left.clear()
 
     threads = []
     for _ in range(min(at_once, len(names)) - 1):
@@ -58,10 +56,3 @@ def read_each(
     if errors:
         raise errors[0]
     return {name: results[name] for name in names}
-
-
-def _next(left: deque[str]) -> str | None:
-    try:
-        return left.popleft()
-    except IndexError:
-        return None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from keystoneauth1 import exceptions, loading, noauth, token_endpoint
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.plugin import BaseAuthPlugin
-from keystoneauth1.session import Session
 from oslo_config import cfg
 from requests.adapters import HTTPAdapter
 
@@ -64,7 +63,10 @@ def make_adapter(conf: cfg.ConfigOpts, auth: BaseAuthPlugin | None = None) -> Ad
     adapter.raise_exc = False
     # Requests to Keystone use the same session, so that this wait is bounded too.
     session.timeout = session.timeout or Timeouts().read
-    open_pool(session)
+    for transport in set(session.session.adapters.values()):
+        if isinstance(transport, HTTPAdapter):
+            transport.init_poolmanager(POOL_SIZE, POOL_SIZE)
+    bound_responses(session.session)
     return adapter
 
 
@@ -83,11 +85,3 @@ def _auth(conf: cfg.ConfigOpts) -> BaseAuthPlugin:
         # A Placement without Keystone reads the token as the user, and admits only this one.
         return token_endpoint.Token(auth.endpoint or conf[GROUP].endpoint_override, "admin")
     return auth
-
-
-def open_pool(session: Session) -> None:
-    """Give the session a pool without connections; those it had are not used any more."""
-    for transport in set(session.session.adapters.values()):
-        if isinstance(transport, HTTPAdapter):
-            transport.init_poolmanager(POOL_SIZE, POOL_SIZE)
-    bound_responses(session.session)
