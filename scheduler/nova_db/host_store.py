@@ -11,6 +11,7 @@ import threading
 import time
 from typing import Any
 
+from cachetools import TTLCache
 from oslo_log import log as logging
 
 from scheduler.bounds import deadline
@@ -18,7 +19,6 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
 from scheduler.hosts.table import HostTable
 from scheduler.logs import OutageLog, RateLimitedLogger
-from scheduler.nova_db.foreign_providers import ForeignProviders
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.partition_hosts import PartitionHosts
 
@@ -34,8 +34,12 @@ GAPS, READINGS = 3, 2
 # In how many requests the time between two is smoothed.
 SMOOTHED = 8
 
-#: Seconds after which duplicate names that are still there are reported again.
-DUPLICATES_INTERVAL = 86400.0
+#: Seconds after which what is wrong with hosts, and still is, is reported again.
+REPORT_INTERVAL = 86400.0
+
+#: Seconds for which a provider that is no compute node is not looked for again. It may become one later.
+FOREIGN_TTL = 30.0
+MOST_FOREIGN = 100_000
 
 
 class HostStore:
@@ -71,8 +75,8 @@ class HostStore:
         self._stopped = False
         self._started_at = math.inf
         self._loop = BackgroundLoop("host-table", self._refresh_if_due)
-        self._foreign = ForeignProviders(clock)
-        self._duplicates = RateLimitedLogger(LOG, DUPLICATES_INTERVAL, clock)
+        self._foreign: TTLCache[str, None] = TTLCache(MOST_FOREIGN, FOREIGN_TTL, clock)
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
         self._late = OutageLog(
             LOG,
             "Reading the hosts timed out; using the last known ones",
@@ -99,7 +103,8 @@ class HostStore:
 
     def clear_foreign_providers(self) -> None:
         """Look again for providers that were no compute nodes."""
-        self._foreign.clear()
+        with self._changed:
+            self._foreign.clear()
 
     def begin_reading(self, max_age: float) -> None:
         """Begin to read if the next request may find the last table too old; do not wait for it."""
@@ -142,7 +147,9 @@ class HostStore:
         Returns:
             A newer table if one of the providers is a compute node of some cell, else ``table``.
         """
-        missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in self._foreign]
+        missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid]
+        with self._changed:
+            missing = [uuid for uuid in missing if uuid not in self._foreign]
         missing = [uuid for uuid in missing if uuid not in table.without_service]
         if not missing:
             return table
@@ -150,7 +157,10 @@ class HostStore:
         newer = self.snapshot(0)
         absent = [uuid for uuid in missing if uuid not in newer.row_of_uuid]
         foreign = [uuid for uuid in absent if uuid not in newer.without_service]
-        self._foreign.add(foreign, certain=newer.read_at >= begun and self._reader.is_complete)
+        with self._changed:
+            self._foreign.update(dict.fromkeys(foreign))
+        if newer.read_at >= begun and self._reader.is_complete:
+            report_foreign(foreign, self._reports)
         return newer if len(absent) < len(missing) else table
 
     def overdue(self) -> float:
@@ -175,9 +185,9 @@ class HostStore:
                 self._table = table
                 self._changed.notify_all()
         if len(previous) != len(table):
-            report_duplicates(table, self._duplicates)
+            report_duplicates(table, self._reports)
         if previous.without_service.keys() != table.without_service.keys():
-            report_without_service(table, self._duplicates)
+            report_without_service(table, self._reports)
         return table
 
     def _refresh_if_due(self) -> float:
@@ -241,6 +251,14 @@ def report_without_service(table: HostTable, log: RateLimitedLogger) -> None:
     for host, uuid in {row.host: uuid for uuid, row in table.without_service.items()}.items():
         text = "Host %s has no compute service record and gets no instances (compute node %s)"
         log.warning(("service", host), text, host, uuid)
+
+
+def report_foreign(uuids: Iterable[str], log: RateLimitedLogger) -> None:
+    """Log root providers of Placement that are no compute nodes of any cell."""
+    new = [uuid for uuid in uuids if log.admit(("foreign", uuid)) is not None]
+    if new:
+        text = "Resource providers in Placement that are not compute nodes: %d, such as %s"
+        LOG.info(text, len(new), new[0])
 
 
 def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:

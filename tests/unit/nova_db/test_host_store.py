@@ -15,9 +15,8 @@ from scheduler.hosts.host_state import service_map
 from scheduler.nova_db.aggregate_store import AggregateStore
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
-from scheduler.nova_db.foreign_providers import FOREIGN_TTL
 from scheduler.nova_db.host_reader import REREAD_INTERVAL, HostReader
-from scheduler.nova_db.host_store import HostStore
+from scheduler.nova_db.host_store import FOREIGN_TTL, HostStore
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.row_loader import RowLoader
 from scheduler.nova_db.scatter_gather import CellCalls
