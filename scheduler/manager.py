@@ -307,7 +307,7 @@ class SchedulerManager:
 
     def reread_aggregates(self) -> None:
         """Read the host aggregates soon: some were made, changed or deleted."""
-        self.hosts.aggregate_store.begin_reading()
+        self.hosts.api.begin_reading()
 
     def reread_instances(self, uuids: Sequence[str]) -> None:
         """Read the images of instances again: a host has them, perhaps among others."""

@@ -9,7 +9,7 @@
 - row_loader, json_columns: from a row of a database to plain values
 - host_reader: keeping the rows of each cell up to date
 - host_store: the writer that publishes the next host table, and how old a request's table may be
-- aggregate_store: the host aggregates
+- api_reader: the loop that reads them, and the host aggregates, from the API database
 - reported_placements: which placements computes have reported
 - partition_hosts: which hosts belong to the partition that this scheduler serves
 - instances: where instances are, read from the cells

@@ -3,10 +3,8 @@
 A URL may be a template of the URL of the local database (spec: host-state-and-cells 2.1, 2.2).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-import threading
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,21 +15,13 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from scheduler.bounds.circuit_breaker import CircuitOpen
-from scheduler.bounds.waits import waiting_for
 from scheduler.errors import ConfigError
-from scheduler.logs import OutageLog
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import cell_mappings, rows_with
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
 CELL0 = "00000000-0000-0000-0000-000000000000"
-
-# Seconds between readings while the API database is away.
-RETRY_INTERVAL = 2.0
-
-# Seconds between readings while it answers, after which added, disabled and deleted cells are seen.
-REREAD_INTERVAL = 60.0
 
 # The errors of a database that is away or left out; ConfigError if its URL cannot be used.
 UNREADABLE = (db.DBError, sa.exc.SQLAlchemyError, CircuitOpen, ConfigError, OSError)
@@ -66,22 +56,11 @@ class Cells:
         all: Those that can have computes, in order of id: all but cell0, disabled ones too.
     """
 
-    def __init__(
-        self, engines: Engines, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, engines: Engines, conf: cfg.ConfigOpts) -> None:
         self._engines = engines
         self._conf = conf
-        self._clock = clock
-        self._lock = threading.Lock()
         self._loaded = False
-        self._retry_at = float("-inf")
-        self._reread_at = float("-inf")
         self.all: tuple[Cell, ...] = ()
-        self._outage = OutageLog(
-            LOG,
-            "Cannot read the cells from the API database",
-            "Cells are read from the API database again",
-        )
 
     @property
     def disabled(self) -> frozenset[str]:
@@ -109,41 +88,19 @@ class Cells:
         with self.engine(cell).connect() as connection:
             return rows_with(connection, query, column, values)
 
-    def load(self) -> bool:
-        """Read the list again. If it cannot be read, the last one stays in use.
+    def load(self) -> None:
+        """Read the list again.
 
-        Returns:
-            Whether a list was ever read.
+        Raises:
+            UNREADABLE: It cannot be read; the last one stays in use.
         """
-        with waiting_for("the API database"), self._lock:
-            if self._clock() < self._retry_at:
-                return self._loaded
-            return self._load()
-
-    def load_if_due(self) -> bool:
-        """Read the list if it was never read, or again after ``REREAD_INTERVAL`` seconds.
-
-        Returns:
-            Whether a list was ever read.
-        """
-        return self._loaded if self._loaded and self._clock() < self._reread_at else self.load()
-
-    def _load(self) -> bool:
-        self._reread_at = self._clock() + REREAD_INTERVAL
-        try:
-            with self._engines.api_connection() as connection:
-                cells = read_cells(connection, self._conf.database.connection)
-        except UNREADABLE as error:
-            self._retry_at = self._clock() + RETRY_INTERVAL
-            self._outage.report_failure(error)
-            return self._loaded
-        self._outage.report_success()
+        with self._engines.api_connection() as connection:
+            cells = read_cells(connection, self._conf.database.connection)
         with_computes = tuple(cell for cell in cells if cell.uuid != CELL0)
         log_changes(self.all, with_computes, first=not self._loaded)
         self.all = with_computes
         self._loaded = True
         self._engines.keep_cells((cell.uuid, cell.url) for cell in with_computes)
-        return True
 
 
 def log_changes(before: Iterable[Cell], now: Iterable[Cell], *, first: bool) -> None:

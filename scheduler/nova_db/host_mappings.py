@@ -1,7 +1,7 @@
 """What the API database says about hosts, server groups and instances.
 
-Which cells the known hosts are mapped to (spec: host-state-and-cells 2.4) is read in the background, since it
-is needed while hosts are chosen. The members of a server group as they are now
+Which cells the known hosts are mapped to (spec: host-state-and-cells 2.4) is read in the background by
+``ApiReader``, since it is needed while hosts are chosen. The members of a server group as they are now
 (spec: host-state-and-cells 6.3) are read when a request needs them.
 """
 
@@ -12,8 +12,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from scheduler.bounds.background import BackgroundLoop
-from scheduler.logs import OutageLog, RateLimitedLogger, brief
+from scheduler.logs import RateLimitedLogger, brief
 from scheduler.nova_db.cells import UNREADABLE
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.schema import (
@@ -29,10 +28,6 @@ from scheduler.nova_db.schema import (
 LOG = logging.getLogger(f"nova.{__name__}")
 _REPEATED = RateLimitedLogger(LOG)
 
-# Seconds between two readings; the latter while a host is mapped to no cell.
-ALL_INTERVAL = 60.0
-UNMAPPED_INTERVAL = 5.0
-
 # Seconds after which a host that is still mapped to no cell is reported again.
 REPORT_INTERVAL = 86400.0
 
@@ -40,39 +35,30 @@ _MAPPING = host_mappings.c.id, host_mappings.c.host, host_mappings.c.cell_id
 
 
 class HostMappings:
-    """The cells that the known hosts are mapped to: kept in memory by a background loop.
+    """The cells that the known hosts are mapped to.
 
     A host whose mapping was not read yet, or cannot be read, counts as mapped.
 
     Attributes:
-        loop: The loop that reads them.
+        unmapped: The hosts that are mapped to none.
     """
 
     def __init__(self, engines: Engines, clock: Callable[[], float] = time.monotonic) -> None:
         self._engines = engines
         self._hosts: frozenset[str] = frozenset()
         self._cells: Mapping[str, str] = {}  # uuid by host
-        self._unmapped: frozenset[str] = frozenset()
+        self.unmapped: frozenset[str] = frozenset()
         self._checksum: tuple[int, int] | None = None
-        self.loop = BackgroundLoop("host-mappings", self.refresh)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
-        self._outage = OutageLog(
-            LOG,
-            "Cannot read the host mappings from the API database",
-            "Host mappings are read from the API database again",
-            clock,
-        )
 
-    def follow(self, hosts: Iterable[str]) -> None:
-        """Keep the mappings of these service hosts, in place of those before."""
-        followed = frozenset(hosts)
-        if followed != self._hosts:
-            self._hosts = followed
-            self.loop.wake()
+    def follow(self, hosts: Iterable[str]) -> bool:
+        """Keep the mappings of these service hosts from the next reading on; return if they are others."""
+        before, self._hosts = self._hosts, frozenset(hosts)
+        return self._hosts != before
 
     def __contains__(self, host: str) -> bool:
         """Return whether a host is mapped. Nothing is read."""
-        return host not in self._unmapped
+        return host not in self.unmapped
 
     def cell_of(self, host: str, *, fresh: bool = False) -> str | None:
         """Return the uuid of a host's cell; None if the host is mapped to none, or that cannot be read.
@@ -88,34 +74,24 @@ class HostMappings:
             with self._engines.api_connection() as connection:
                 cell_uuid = _cells_of(connection, [host]).get(host)
         except UNREADABLE as error:
-            self._outage.report_failure(error)
+            _REPEATED.warning("mappings", "Cannot read the host mappings: %s", brief(error))
             return None
         if cell_uuid is None and not fresh:
             self._reports.info(("search", host), "Host %s has no host mapping; searching all cells", host)
         return cell_uuid
 
-    def refresh(self) -> float:
-        """Read all mappings if some have changed, else those that are not known.
-
-        Returns:
-            Seconds until the next reading.
-        """
+    def load(self) -> None:
+        """Read all mappings if some have changed, else those that are not known; may raise ``UNREADABLE``."""
         hosts = self._hosts
-        try:
-            with self._engines.api_connection() as connection:
-                total = checksum(connection, *_MAPPING)
-                kept = self._cells if total == self._checksum else {}
-                read = _cells_of(connection, hosts.difference(kept))
-        except UNREADABLE as error:
-            self._outage.report_failure(error)
-            return UNMAPPED_INTERVAL
-        self._outage.report_success()
+        with self._engines.api_connection() as connection:
+            total = checksum(connection, *_MAPPING)
+            kept = self._cells if total == self._checksum else {}
+            read = _cells_of(connection, hosts.difference(kept))
         self._checksum = total
         self._cells = {host: cell for host, cell in kept.items() if host in hosts} | read
-        self._unmapped = hosts.difference(self._cells)
-        for host in self._unmapped:
+        self.unmapped = hosts.difference(self._cells)
+        for host in self.unmapped:
             self._reports.warning(host, "Host %s has no host mapping and gets no instances", host)
-        return UNMAPPED_INTERVAL if self._unmapped else ALL_INTERVAL
 
 
 _CELLS = sa.select(host_mappings.c.host, cell_mappings.c.uuid).join(

@@ -101,7 +101,6 @@ class HostReader:
     def read(self) -> None:
         """Read what changed in all cells; one that cannot be read is reported."""
         now = self._wanted = self._clock()
-        self._cells.load_if_due()
         cells = self._cells_of_partition()
         # A cell that was disabled or renamed is still the same database.
         trackers = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}

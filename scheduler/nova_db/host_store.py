@@ -257,8 +257,9 @@ def report_foreign(uuids: Iterable[str], log: RateLimitedLogger) -> None:
     """Log root providers of Placement that are no compute nodes of any cell."""
     new = [uuid for uuid in uuids if log.admit(("foreign", uuid)) is not None]
     if new:
-        text = "Resource providers in Placement that are not compute nodes: %d, such as %s"
-        LOG.info(text, len(new), new[0])
+        LOG.info(
+            "Resource providers in Placement that are not compute nodes: %d, such as %s", len(new), new[0]
+        )
 
 
 def _several(pairs: Iterable[tuple[str, str]]) -> Mapping[str, list[Any]]:

@@ -16,7 +16,7 @@ from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.nova_db import host_mappings
-from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.nova_db.api_reader import ApiReader
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
 from scheduler.nova_db.engines import Engines
@@ -53,7 +53,7 @@ class HostInventory:
         engines: The engines of all databases.
         cells: The cells of the deployment.
         mappings: The cell of each host.
-        aggregate_store: The host aggregates.
+        api: Reads both from the API database, and the host aggregates.
         partition: The hosts among them that this scheduler serves.
         reader: Reads the cells.
         store: The table of all hosts.
@@ -77,10 +77,10 @@ class HostInventory:
         self.clock = clock
         self.engines = Engines(conf, clock)
         self.engines.check()
-        self.cells = Cells(self.engines, conf, clock)
+        self.cells = Cells(self.engines, conf)
         self.mappings = HostMappings(self.engines, clock)
         self._calls = CellCalls(lambda: conf.berth.cell_timeout, clock)
-        self.aggregate_store = AggregateStore(self.engines, clock=clock)
+        self.api = ApiReader(self.engines, self.cells, self.mappings, clock)
         self.partition = PartitionHosts(own_partition(conf), self.aggregates)
         self.reader = HostReader(
             self.cells,
@@ -115,10 +115,8 @@ class HostInventory:
 
     def start(self) -> None:
         """Read cells and aggregates, as far as the database answers, and hosts in the background."""
-        self.cells.load()
-        self.aggregate_store.start()
+        self.api.start()
         self.store.start()
-        self.mappings.loop.start()
         self._reported.loop.start()
 
     def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
@@ -135,13 +133,14 @@ class HostInventory:
         Raises:
             ConfigError: The database refuses access.
         """
-        end, max_age = self.clock() + timeout, None
+        end = self.clock() + timeout
+        # before it was read, hosts that were read are those of no cell
+        max_age = None if self.api.was_read else 0.0
         while not self._is_ready():
             left = end - self.clock()
             if left <= 0:
                 return False
             sleep(min(left, READY_INTERVAL))
-            max_age = 0.0  # hosts that were read before are those of no cell
         table = self.store.snapshot(max_age)
         LOG.info("Loaded cells: %d, compute nodes: %d", len(self.cells.all), len(table))
         if self.partition.name:
@@ -151,7 +150,7 @@ class HostInventory:
         return True
 
     def _is_ready(self) -> bool:
-        if self.cells.load_if_due() and self.aggregate_store.load_if_needed():
+        if self.api.was_read or self.api.read():
             return True
         refusal = self.engines.api_refusal
         if refusal:
@@ -162,17 +161,15 @@ class HostInventory:
         """Stop reading, and close the connections."""
         self._reported.loop.stop()
         self.store.stop()
-        self.mappings.loop.stop()
-        self.aggregate_store.loop.stop()
+        self.api.loop.stop()
         self.engines.dispose()
 
     def reset(self) -> None:
         """Connect again and read the cells again, as on SIGHUP, while requests go on."""
         self.engines.dispose()
         self._calls.reset_breakers()
-        self.mappings.loop.wake()
         self.store.clear_foreign_providers()
-        self.cells.load()
+        self.api.read()
 
     # -- requests --------------------------------------------------------------------------------------------
 
@@ -191,7 +188,7 @@ class HostInventory:
             cell_uuid: A cell that the request names. If it was added since the start, it is read now.
             arrived_at: When the request arrived, in seconds of the clock; None: now.
         """
-        if cell_uuid and not self.cells.knows(cell_uuid) and self.cells.load():
+        if cell_uuid and not self.cells.knows(cell_uuid) and self.api.read():
             max_age, arrived_at = 0, None
         return self.store.snapshot(max_age, arrived_at)
 
@@ -240,7 +237,7 @@ class HostInventory:
 
     def aggregates(self) -> Aggregates:
         """Return all aggregates as last known."""
-        return self.aggregate_store.current
+        return self.api.aggregates
 
     def hosts_of_instances(self, instance_uuids: Sequence[str]) -> tuple[set[str], bool]:
         """Return service hosts on which instances are or will be, and whether all cells answered."""
@@ -274,7 +271,8 @@ class HostInventory:
     def _take_table(self, table: HostTable) -> None:
         if table.rows_named is not self._hosts_followed:  # most tables have the same hosts as the one before
             self._hosts_followed = table.rows_named
-            self.mappings.follow(table.rows_named)
+            if self.mappings.follow(table.rows_named):
+                self.api.loop.wake()
         self.pending.builds.follow(table)
         self._reported.settle(table)
 

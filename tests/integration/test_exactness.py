@@ -112,7 +112,7 @@ class Scheduler:
     def refresh(self, *, wide):
         """Learn what was changed so far: by the generations, or by the wide question."""
         self.hosts.snapshot(0)
-        self.hosts.aggregate_store.reload()
+        self.hosts.api.read()
         self.mirror.reader.wants_wide |= wide
         for _ in range(2):  # the second one reads nodes that the wide answer lacks
             self.mirror.run_round()
@@ -323,7 +323,7 @@ def test_a_host_that_may_be_chosen_since_a_moment_ago_is_among_those_that_may_be
             assert before  # the others hide it: Placement is not asked
             host = change(changes)
             assert host.uuid not in before
-            scheduler.hosts.aggregate_store.reload()  # nova casts that an aggregate has changed
+            scheduler.hosts.api.read()  # nova casts that an aggregate has changed
             assert allowed() == {*before, host.uuid}
             assert scheduler.from_mirror >= 2, "Placement was queried"
 

@@ -1445,9 +1445,9 @@ def test_a_scheduler_without_others_checks_claims_on_nearly_full_hosts(share):
 
 def test_casts(make_world):
     world = make_world(two_hosts())
-    store = world.hosts.aggregate_store = mock.Mock()
+    api = world.hosts.api = mock.Mock()
     world.manager.reread_aggregates()
-    assert store.mock_calls == [mock.call.begin_reading()]
+    assert api.mock_calls == [mock.call.begin_reading()]
     ask(world)
     world.manager.reread_instances(["i9"])
     assert world.hosts.pending.node_of("i1")

@@ -254,7 +254,7 @@ def _read(
         if not hosts.wait_until_ready(0.0):
             raise CloudUnreadable("The API database cannot be read")
         table, read_at = copy.copy(hosts.snapshot(0)), time.time()
-        hosts.mappings.refresh()  # the loop that reads them may not have run yet
+        hosts.api.read()  # the loop that reads them may not have run yet
     finally:
         hosts.stop()
     if host is not None:

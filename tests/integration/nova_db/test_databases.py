@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.nova_db.api_reader import ApiReader
 from scheduler.nova_db.cells import Cell, Cells
 from scheduler.nova_db.change_tracking import ALL_NODES_INTERVAL, CellTracker
 from scheduler.nova_db.host_mappings import HostMappings, members_of
@@ -32,7 +32,7 @@ from tests.support.options import make_conf
 @pytest.fixture
 def cells(nova):
     cells = Cells(nova.engines, nova.conf)
-    assert cells.load()
+    cells.load()
     return cells
 
 
@@ -174,27 +174,27 @@ def test_cells_and_mappings(nova, cells):
     mapped = HostMappings(nova.engines)
     assert (mapped.cell_of("cmp1"), mapped.cell_of("cmp2")) == (other, None)
     mapped.follow(["cmp1", "cmp2"])
-    mapped.refresh()
+    mapped.load()
     assert ("cmp1" in mapped, "cmp2" in mapped) == (True, False)
     nova.map_host("cmp2", other)
-    mapped.refresh()
+    mapped.load()
     assert "cmp2" in mapped
 
 
-def test_aggregates(nova):
+def test_aggregates(nova, cells):
     number = nova.add_aggregate("fast", ["cmp1", "cmp2"], {"ssd": "true", "availability_zone": "a"})
     nova.add_aggregate("empty")
-    store = AggregateStore(nova.engines, 60.0)
-    assert store.reload()
-    fast, empty = store.current
+    store = ApiReader(nova.engines, cells, HostMappings(nova.engines))
+    assert store.read()
+    fast, empty = store.aggregates
     assert (fast.id, fast.hosts, fast.availability_zone) == (number, {"cmp1", "cmp2"}, "a")
     assert (empty.name, empty.hosts, empty.metadata) == ("empty", set(), {})
-    known = store.current
-    assert store.reload()
-    assert store.current is known
+    known = store.aggregates
+    assert store.read()
+    assert store.aggregates is known
     nova.add_aggregate("third", ["cmp3"])
-    assert store.reload()
-    assert [one.name for one in store.current.of_host("cmp3")] == ["third"]
+    assert store.read()
+    assert [one.name for one in store.aggregates.of_host("cmp3")] == ["third"]
 
 
 def test_where_instances_are(nova, cells, calls):

@@ -14,8 +14,10 @@ import sqlalchemy as sa
 
 from scheduler.errors import HostsUnknown
 from scheduler.hosts.aggregates import Aggregates
+from scheduler.nova_db.api_reader import ApiReader
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
+from scheduler.nova_db.host_mappings import HostMappings
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.inventory import HostInventory
@@ -67,6 +69,7 @@ def cell_threads():
 @pytest.fixture
 def store(nova):
     cells = Cells(nova.engines, nova.conf)
+    cells.load()
     partition = PartitionHosts(None, Aggregates)
     tracker = partial(CellTracker, loader=RowLoader(nova.conf))
     reader = HostReader(cells, CellCalls(lambda: TIMEOUT), tracker, partition)
@@ -99,13 +102,13 @@ def test_a_cell_whose_server_process_is_stopped_comes_back(nova, store, backends
 def test_an_api_database_that_is_stopped_costs_one_timeout(nova, backends):
     with nova.engines.api_connection() as connection:
         connection.execute(sa.text("SELECT 1"))
-    cells = Cells(nova.engines, nova.conf)
+    api = ApiReader(nova.engines, Cells(nova.engines, nova.conf), HostMappings(nova.engines))
     assert backends(nova.conf.api_database.connection)
     begun = time.monotonic()
     for _ in range(20):
-        cells.load()
+        api.read()
     assert time.monotonic() - begun < 4 * TIMEOUT
-    assert eventually(cells.load, 20)
+    assert eventually(api.read, 20)
 
 
 def test_after_an_outage_the_first_request_finds_its_host(nova):

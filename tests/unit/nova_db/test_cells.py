@@ -6,15 +6,15 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler.errors import ConfigError
-from scheduler.nova_db.cells import REREAD_INTERVAL, RETRY_INTERVAL, Cell, Cells, expand_template
+from scheduler.nova_db.cells import UNREADABLE, Cell, Cells, expand_template
 from scheduler.nova_db.schema import cell_mappings
 
 AWAY = "sqlite:////no/such/directory/x.db"
 
 
 @pytest.fixture
-def cells(nova, clock):
-    return Cells(nova.engines, nova.conf, clock)
+def cells(nova):
+    return Cells(nova.engines, nova.conf)
 
 
 def test_cell0_has_no_computes(nova, cells):
@@ -71,7 +71,7 @@ def test_without_cells_a_warning_is_logged(nova, cells, caplog):
     with nova.engines.api().begin() as connection:
         connection.execute(sa.delete(cell_mappings))
     with caplog.at_level(logging.WARNING):
-        assert cells.load()
+        cells.load()
     assert "No cells except cell0" in caplog.text
 
 
@@ -80,16 +80,6 @@ def test_cells_are_known_once_they_are_loaded(nova, cells):
     cells.load()
     assert cells.knows(nova.cell1)
     assert not cells.knows("c2")
-
-
-def test_the_list_is_read_again_after_its_interval(nova, cells, clock):
-    assert cells.load_if_due()
-    nova.insert_api(cell_mappings, uuid="c2")
-    assert cells.load_if_due()
-    assert len(cells.all) == 1
-    clock.now += REREAD_INTERVAL
-    assert cells.load_if_due()
-    assert len(cells.all) == 2
 
 
 def test_a_disabled_cell_is_named_once_and_so_is_its_return(nova, cells, caplog):
@@ -120,34 +110,11 @@ def test_cells_that_come_and_go_are_named(nova, cells, caplog):
 
 
 def test_without_the_database_the_last_list_stays(nova, cells):
-    assert cells.load()
+    cells.load()
     nova.conf.set_override("connection", AWAY, "api_database")
-    assert cells.load()
-    assert len(cells.all) == 1
-
-
-def test_a_database_that_is_away_is_not_tried_at_each_load(nova, cells, clock, caplog):
-    nova.conf.set_override("connection", AWAY, "api_database")
-    with caplog.at_level(logging.ERROR):
-        assert not any(cells.load() for _ in range(5))
-    assert caplog.text.count("Cannot read the cells") == 1
-    clock.now += RETRY_INTERVAL
-    nova.conf.clear_override("connection", "api_database")
-    assert not cells.load()
-    assert "is not set" in caplog.text
-
-
-def test_the_end_of_an_outage_is_logged_once(nova, cells, clock, caplog):
-    connection = nova.conf.api_database.connection
-    nova.conf.set_override("connection", AWAY, "api_database")
-    for _ in range(5):
+    with pytest.raises(UNREADABLE):
         cells.load()
-        clock.now += RETRY_INTERVAL
-    nova.conf.set_override("connection", connection, "api_database")
-    with caplog.at_level(logging.INFO):
-        assert cells.load()
-    assert caplog.text.count("Cannot read the cells") == 1
-    assert caplog.text.count("are read from the API database again") == 1
+    assert len(cells.all) == 1
 
 
 def test_a_cell_without_name_is_called_unnamed():

@@ -12,9 +12,10 @@ import sqlalchemy as sa
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.hosts.aggregates import Aggregates, HostAggregate
 from scheduler.hosts.host_state import service_map
-from scheduler.nova_db.aggregate_store import AggregateStore
+from scheduler.nova_db.api_reader import ApiReader
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.change_tracking import CellTracker
+from scheduler.nova_db.host_mappings import HostMappings
 from scheduler.nova_db.host_reader import REREAD_INTERVAL, HostReader
 from scheduler.nova_db.host_store import FOREIGN_TTL, HostStore
 from scheduler.nova_db.partition_hosts import PartitionHosts
@@ -33,10 +34,10 @@ class Stores:
 
     def __init__(self, nova, max_age=1000.0, timeout=10.0, unread_max_age=UNREAD_MAX_AGE):
         self.ahead = 0.0
-        self.cells = Cells(nova.engines, nova.conf, self.clock)
+        self.cells = Cells(nova.engines, nova.conf)
         self.calls = CellCalls(lambda: timeout)
-        self.aggregates = AggregateStore(nova.engines, 60.0)
-        partition = PartitionHosts(None, lambda: self.aggregates.current)
+        self.api = self.source = ApiReader(nova.engines, self.cells, HostMappings(nova.engines))
+        partition = PartitionHosts(None, lambda: self.source.aggregates)
         self.reader = HostReader(
             self.cells,
             self.calls,
@@ -51,6 +52,7 @@ class Stores:
 
         def counted(*not_before):
             self.reads += 1
+            self.api.read()
             return refresh(*not_before)
 
         self.store.refresh = counted
@@ -262,7 +264,7 @@ def test_other_aggregates_show_in_the_next_request_without_reading_hosts(nova, s
     nova.add_host("cmp1")
     stores.store.start()
     stores.store.snapshot()
-    stores.aggregates.current = Aggregates([HostAggregate(1, "u", "n", frozenset({"cmp1"}))])
+    stores.api.aggregates = Aggregates([HostAggregate(1, "u", "n", frozenset({"cmp1"}))])
     table = stores.store.snapshot()
     assert [len(found) for found in table.coded["aggregates"]] == [1]
     assert stores.store.snapshot() is table
@@ -331,7 +333,7 @@ def test_hosts_are_kept_of_a_cell_that_is_disabled_or_renamed_while_it_is_away(n
     with unreadable(nova):
         with nova.engines.api().begin() as connection:
             connection.execute(sa.update(cell_mappings).values(**changes))
-        assert stores.cells.load()
+        stores.cells.load()
         table = stores.store.refresh()
     assert (hosts_of(table), table.unread_cells) == (["cmp1"], frozenset())
     assert (nova.cell1 in table.disabled_cells) == ("disabled" in changes)
@@ -404,15 +406,15 @@ def test_a_cell_with_another_url_is_read_anew(nova, stores):
 
 def test_after_an_error_the_writer_goes_on(nova, stores, caplog):
     nova.add_host("cmp1")
-    load = stores.cells.load_if_due
+    read = stores.api.read
     failures = iter([ZeroDivisionError, None])
 
     def sometimes():
         if next(failures, None):
             raise ZeroDivisionError
-        return load()
+        return read()
 
-    stores.cells.load_if_due = sometimes
+    stores.api.read = sometimes
     stores.store.start()
     assert hosts_of(stores.store.snapshot()) == ["cmp1"]
     assert "ZeroDivisionError" in caplog.text
@@ -508,23 +510,23 @@ def test_a_table_that_is_late_however_slow_the_databases_are_is_overdue(stores):
 
 
 class AggregatesThatFailOnce:
-    """In place of an ``AggregateStore``: its aggregates, after an error."""
+    """In place of an ``ApiReader``: its aggregates, after an error."""
 
     def __init__(self, store):
         self._store = store
         self._failures = iter([MemoryError()])
 
     @property
-    def current(self):
+    def aggregates(self):
         for error in self._failures:
             raise error
-        return self._store.current
+        return self._store.aggregates
 
 
 def test_hosts_are_not_missed_whose_table_could_not_be_made(nova, stores):
     stores.store.refresh()
     nova.add_host("cmp1")
-    stores.aggregates = AggregatesThatFailOnce(stores.aggregates)
+    stores.source = AggregatesThatFailOnce(stores.api)
     with pytest.raises(MemoryError):
         stores.store.refresh()
     assert hosts_of(stores.store.refresh()) == ["cmp1"]

@@ -188,7 +188,7 @@ def test_aggregates_that_casts_are_about(nova, inventory):
     nova.add_host("cmp1")
     inventory.start()
     nova.add_aggregate("a", ["cmp1"])
-    inventory.aggregate_store.begin_reading()
+    inventory.api.begin_reading()
     assert eventually(lambda: len(inventory.snapshot().coded["aggregates"][0]) == 1)
     assert [aggregate.name for aggregate in inventory.aggregates()] == ["a"]
 
@@ -267,7 +267,7 @@ def test_a_host_comes_to_a_partition_with_the_cast_about_its_aggregate(nova, par
     inventory = partition(aggregates=["a"])
     assert hosts_in(inventory) == ["cmp0"]
     nova.insert_api(aggregate_hosts, host="cmp1", aggregate_id=number)
-    inventory.aggregate_store.begin_reading()
+    inventory.api.begin_reading()
     assert eventually(lambda: hosts_in(inventory) == ["cmp0", "cmp1"])
 
 

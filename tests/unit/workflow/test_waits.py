@@ -14,7 +14,8 @@ from scheduler.errors import HostsUnknown, PlacementUnavailable
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
-from scheduler.nova_db.cells import Cell, Cells
+from scheduler.nova_db.api_reader import ApiReader
+from scheduler.nova_db.cells import Cell
 from scheduler.nova_db.host_reader import HostReader
 from scheduler.nova_db.host_store import HostStore
 from scheduler.nova_db.scatter_gather import CellCalls
@@ -170,15 +171,13 @@ def test_the_host_table(held):
 
 
 def test_the_list_of_cells(held):
-    @contextmanager
-    def api_connection():
+    def load():
         held()
         raise OSError
-        yield
 
-    cells = Cells(SimpleNamespace(api_connection=api_connection), None)
-    with held.by_another(cells.load):
-        assert noted(cells.load, held=held) == "the API database"
+    api = ApiReader(None, SimpleNamespace(load=load), None)
+    with held.by_another(api.read):
+        assert noted(api.read, held=held) == "the API database"
 
 
 def test_cells_that_are_read_again(held):
