@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 CASES = (
     Case("drain", "drain cmp-00000 cmp-00002", 24),
-    Case("drain-commands", "drain cmp-00000 --commands", 20),
+    Case("drain-commands", "drain cmp-00000 --commands", 22),
     Case("survive", "survive --by aggregate:rack*"),
     Case("survive-hosts", "survive", 14),
     Case("survive-all", "survive --all --by aggregate:rack*"),

@@ -245,28 +245,28 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
 
 # -- the moves as a shell script -------------------------------------------------------------------------
 
-#: ``--wait`` also ends with status 0 when a migration has failed, so ``set -e`` does not see that.
+#: The commands return at once. Their ``--wait`` ends with status 0 also when a migration has failed, and never for
+#: an instance that ends paused, or an evacuation. nova-api sets the task state before it answers. For some seconds
+#: after its task an evacuated instance is still on its old host: nova-compute sets the host last.
 HEADER = f"""\
 export OS_COMPUTE_API_VERSION={MICROVERSION}
 set -e
 check_host() {{
-    tries=${{3:-1}}
+    looks=7200 looks_without_task=30
     while
-        host=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host "$1")
-        [ "$host" != "$2" ]
+        state=$(openstack server show -f value -c OS-EXT-SRV-ATTR:host -c OS-EXT-STS:task_state "$1" | xargs)
+        [ "$state" != "$2 None" ]
     do
-        tries=$((tries - 1))
-        if [ "$tries" -lt 1 ]; then
+        looks=$((looks - 1))
+        case $state in "" | *" None") looks_without_task=$((looks_without_task - 1)) ;; esac
+        if [ "$looks" -lt 1 ] || [ "$looks_without_task" -lt 1 ]; then
+            host=${{state%% *}}
             echo "Stopped: instance $1 is on host ${{host:-unknown}}, the plan says $2" >&2
             exit 1
         fi
         sleep 2
     done
 }}"""
-
-#: An evacuated instance is active on its old host for some seconds: nova-compute sets the host last, when no
-#: other work on the resources of the host is going on.
-TRIES_AFTER_EVACUATION = 30
 
 _VERBS = {LIVE: "migrate --live-migration", COLD: "migrate", EVACUATE: "evacuate"}
 
@@ -282,9 +282,8 @@ def commands(moves: Sequence[DrainMove]) -> list[str]:
         instance, host = shlex.quote(move.instance), shlex.quote(move.to)
         if move.reset_state:
             lines.append(f"openstack server set --state error {instance}")
-        lines.append(f"openstack server {_VERBS[move.way]} --host {host} --wait {instance}")
-        tries = f" {TRIES_AFTER_EVACUATION}" if move.way == EVACUATE else ""
-        lines.append(f"check_host {instance} {host}{tries}")
+        lines.append(f"openstack server {_VERBS[move.way]} --host {host} {instance}")
+        lines.append(f"check_host {instance} {host}")
         if move.way == COLD:
             lines.append(f"openstack server migration confirm {instance}")
     return lines
