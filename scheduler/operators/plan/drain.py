@@ -245,9 +245,9 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
 
 # -- the moves as a shell script -------------------------------------------------------------------------
 
-#: The commands return at once. Their ``--wait`` ends with status 0 also when a migration has failed, and never for
-#: an instance that ends paused, or an evacuation. nova-api sets the task state before it answers. For some seconds
-#: after its task an evacuated instance is still on its old host: nova-compute sets the host last.
+#: The commands return at once: their ``--wait`` ends with status 0 also when a migration has failed, and
+#: never for an instance that ends paused, or an evacuation. nova-api sets the task state before it answers.
+#: For some seconds after its task an evacuated instance is on its old host: nova-compute sets the host last.
 HEADER = f"""\
 export OS_COMPUTE_API_VERSION={MICROVERSION}
 set -e

@@ -318,7 +318,8 @@ def causes(stays: Iterable[Unplaced]) -> list[str]:
     of_cause: dict[str, dict[str, list[Unplaced]]] = {}
     for one in stays:
         # the same cause holds for many hosts
-        words = one.why.text.replace(f"host {one.source}", "its host").replace(one.source, "its host")
+        source = rf"(host )?(?<![\w.-]){re.escape(one.source)}(?![\w-]|\.\w)"
+        words = re.sub(source, "its host", one.why.text)
         of_cause.setdefault(re.sub(r"\d+", "0", words), {}).setdefault(words, []).append(one)
     found = []
     for texts in of_cause.values():

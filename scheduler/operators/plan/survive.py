@@ -224,7 +224,7 @@ class SurvivePlan(Plan, kw_only=True, tag="survive"):
             sayings.append(Saying(words, details=causes(stays)))
         elif stays:
             sayings.append(Saying("instances without a place:", details=causes(stays)))
-        elif self.flavor:
+        elif self.flavor and self.domains:
             failure = (
                 "a failure" if self.domains <= MOST_COUNTED else f"one of the {MOST_COUNTED} largest failures"
             )
@@ -252,13 +252,14 @@ def survive(cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None =
     answers = _checked(losses, domains)
     flavor = flavor or _most_common_flavor(snapshot)
     lost = [each for each in answers if each.stuck]
+    largest = sorted(answers, key=lambda each: -each.instances)[:MOST_COUNTED]
     return SurvivePlan(
         domains=len(answers),
         **_survived(answers),
         flavor=flavor,
         answers=[_failed(losses, each) for each in answers[:MOST_REPORTED]],
         missing=dict(sorted(_most(summed(one.amounts for one in each.stuck) for each in lost).items())),
-        may_be_added=0 if lost or not flavor else _addable(losses, answers[:MOST_COUNTED], flavor),
+        may_be_added=0 if lost or not flavor else _addable(losses, largest, flavor),
         all_placed=not lost,
     )
 

@@ -299,7 +299,7 @@ def _request(wanted: str, policy: str | None, aliases: Mapping[str, Alias]) -> o
 
 
 def request_groups(requests: objects.InstancePCIRequests) -> list[objects.RequestGroup]:
-    """Return the request groups with ``[filter_scheduler] pci_in_placement``: a group a device."""
+    """Return the groups with ``[filter_scheduler] pci_in_placement``: one for each device of the flavor."""
     return [
         objects.RequestGroup(
             requester_id=f"{request.request_id}-{number}",
@@ -307,6 +307,7 @@ def request_groups(requests: objects.InstancePCIRequests) -> list[objects.Reques
             required_traits=set(map(_trait, filter(None, spec.get("traits", "").split(",")))),
         )
         for request in requests.requests
+        if request.source != request.NEUTRON_PORT
         for spec in request.spec
         for number in range(request.count)
     ]

@@ -20,7 +20,7 @@ from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
-from scheduler.errors import BerthError, NoValidHost
+from scheduler.errors import BerthError, InvalidRequest, NoValidHost
 from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, ViewIndex
 from scheduler.hosts.view import HostView
@@ -207,7 +207,7 @@ class PlannedCloud:
                 request = with_queries(request, self._world, trace)
             decision.selections = decide(request, self._world, NothingSent, trace).selections
         except BerthError as caught:
-            if not isinstance(caught, NoValidHost) and not request.queries:
+            if not isinstance(caught, NoValidHost | InvalidRequest) and not request.queries:
                 raise
             error = caught
         finally:

@@ -194,7 +194,8 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Checked]:
 
 
 def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Checked]:
-    where = f"Database of cell {cell.name or cell.uuid}"
+    name = cell.name or cell.uuid
+    where = f"Database of cell {name}"
     try:
         if cell.url is None:
             raise ConfigError("the cell has no database connection")
@@ -213,10 +214,10 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Checked]:
     computes = {row.host for row in rows if row.binary == "nova-compute"}
     if unmapped := sorted(computes - mapped):
         hosts = count_text(len(unmapped), "host")
-        text = f"In cell {cell.name} {hosts} without a host mapping: {_some(unmapped)}"
+        text = f"In cell {name} {hosts} without a host mapping: {_some(unmapped)}"
         yield warning("Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     if lost := sorted(with_nodes - computes):
-        text = f"In cell {cell.name} {count_text(len(lost), 'host')} without a service record: {_some(lost)}"
+        text = f"In cell {name} {count_text(len(lost), 'host')} without a service record: {_some(lost)}"
         step = "Restart nova-compute there; if a host is gone, delete its row of compute_nodes"
         yield warning("Compute services", text, step)
     old = sorted(

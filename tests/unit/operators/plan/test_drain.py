@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 
+from scheduler import objects
 from scheduler.numa.guest import LARGE
 from scheduler.numa.topology import HostCell, HostTopology, PagePool
 from scheduler.operators.plan.drain import DrainMove, commands, drain
@@ -90,8 +91,6 @@ def test_members_of_an_affinity_group_cannot_leave_their_host():
 
 
 def pinned_spec():
-    from scheduler import objects
-
     cell = objects.InstanceNUMACell(
         id=0, cpuset=set(), pcpuset={0, 1}, memory=512, pagesize=None, cpu_policy="dedicated"
     )
@@ -136,6 +135,26 @@ def test_an_instance_without_a_request_is_told():
     del cloud.requests[uuid_of("i2")]
     plan = plan_of(cloud, "h1")
     assert set(reasons_of(plan).values()) == {"no readable request of it is stored"}
+
+
+def test_an_instance_whose_request_nova_refuses_by_now_stays():
+    cloud = MadeCloud(node("a"), node("b")).put("i1", "a")
+    cloud.put("i2", "a", flavor("encrypted", hw__mem_encryption="true"))
+    plan = plan_of(cloud, "a")
+    assert moves_of(plan) == {uuid_of("i1"): "b"}
+    assert causes(plan.without_place)[0].endswith(
+        "Memory encryption needs an image with hw_firmware_type=uefi"
+    )
+
+
+def test_a_device_of_a_port_is_no_resource_of_placement():
+    """(spec: placement-and-workflow, requests from Neutron ports are excluded)"""
+    port = objects.InstancePCIRequest(
+        count=1, spec=[{"physical_network": "net"}], alias_name=None, request_id=uuid_of("port")
+    )
+    cloud = MadeCloud(node("h1"), node("h2"), pci_in_placement=True)
+    cloud.put("i1", "h1", pci_requests=objects.InstancePCIRequests(requests=[port]))
+    assert moves_of(plan_of(cloud, "h1")) == {uuid_of("i1"): "h2"}
 
 
 def test_the_order_is_one_that_works():
@@ -186,8 +205,6 @@ def test_services_do_not_go_down_while_a_plan_is_made():
 
 
 def paged_spec():
-    from scheduler import objects
-
     cell = objects.InstanceNUMACell(
         id=0, cpuset={0}, pcpuset=set(), memory=1024, pagesize=LARGE, cpu_policy="shared"
     )

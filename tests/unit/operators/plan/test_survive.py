@@ -177,10 +177,29 @@ def test_what_may_be_added_fits_after_each_of_the_largest_failures(rams, instanc
     domains = by_hosts(planned.snapshot)
     found = survive(planned, domains)
     if found.flavor and not found.missing and not any(one.without_place for one in found.answers):
+        answers = sorted(found.answers, key=lambda one: one.instances, reverse=True)
         named = {one.name: one for one in domains}
-        largest = [named[one.domain] for one in found.answers[:MOST_COUNTED]]
+        largest = [named[one.domain] for one in answers[:MOST_COUNTED]]
         left = [sum(left_after(cloud, one.rows, found.flavor).values()) for one in largest]
         assert found.may_be_added == min(left)
+
+
+def test_the_largest_failures_are_those_of_most_instances():
+    small = [node(f"s{number}", ram=8192, vcpus=64) for number in range(MOST_COUNTED)]
+    cloud = MadeCloud(node("big", ram=65536, vcpus=64), *small, node("spare", ram=65536, vcpus=64))
+    for number in range(40):
+        cloud.put(f"b{number}", "big")
+    for number in range(MOST_COUNTED):  # they are told first, since an operator has to reset them
+        cloud.put(f"p{number}", f"s{number}", state="paused")
+    planned = cloud.planned()
+    assert survive(planned, by_hosts(planned.snapshot), "m1").may_be_added == 31
+
+
+def test_nothing_is_said_of_additions_to_a_cloud_without_instances():
+    cloud = MadeCloud(node("a"), node("b"))
+    cloud.flavors["m1"] = flavor("m1")
+    planned = cloud.planned()
+    assert lines(survive(planned, [], "m1")) == ["0 of 0 failures would be survived"]
 
 
 def test_failures_beyond_those_that_are_reported_are_counted():
