@@ -64,10 +64,7 @@ LEFT_OUT = Constraint("left out by the plan", ConstraintKind.IGNORED)
 MORE_THAN_ONE = Constraint("more than one constraint of the query", ConstraintKind.SEVERAL)
 ONE_OR_MORE = Constraint("one or more constraints of the query", ConstraintKind.SEVERAL)
 UNKNOWN = Constraint("something that is not known", ConstraintKind.SEVERAL)
-
-
-def disabled_constraint() -> Constraint:
-    return Constraint("an enabled compute service", ConstraintKind.DISABLED)
+ENABLED = Constraint("an enabled compute service", ConstraintKind.DISABLED)
 
 
 def unsynchronized(constraint: Constraint) -> Constraint:
@@ -181,7 +178,7 @@ def _part(kind: str, parameter: str, element: str, names: RequestNames) -> Part:
     elif kind == "member_of":
         found = names.aggregates(element)
     elif element == f"!{DISABLED_TRAIT}":
-        found = disabled_constraint()
+        found = ENABLED
     else:
         found = Constraint(_trait_text(element), ConstraintKind.TRAIT, names.source_of_trait(element))
     return Part(found, frozenset({(parameter, element)}), amounts)

@@ -18,12 +18,12 @@ from oslo_log import log as logging
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.constraints import (
+    ENABLED,
     LEFT_OUT,
     STALE,
     UNKNOWN,
     Part,
     RequestNames,
-    disabled_constraint,
     parts_of,
 )
 from scheduler.decisions.document import Constraint, Limit, Reason, Why
@@ -145,9 +145,8 @@ class FailureExplainer:
         _note_charges(known, [part for parts in queries for part in parts], query, others)
         query.merge(others)
         # to enable the service of a host that is disabled in Placement only does not help
-        disabled, in_nova = disabled_constraint(), known.table.numbers["service_disabled"]
-        stale = query.failed(disabled.text) & ~in_nova
-        query.add(disabled, stale, lambda rows: [Reason(STALE, len(rows))])
+        stale = query.failed(ENABLED.text) & ~known.table.numbers["service_disabled"]
+        query.add(ENABLED, stale, lambda rows: [Reason(STALE, len(rows))])
         self._note_claims(known, query)
         return query
 
@@ -177,8 +176,13 @@ class FailureExplainer:
         rows = TableRows(np.flatnonzero(near))
         if not len(rows):
             return
-        stand_ins = CandidateLists(lambda at: (_stand_in(table.rows[rows[at]].uuid),))
-        view = HostView.of(table, rows, stand_ins, self.instances, self.pending)
+
+        def stand_ins(at: int) -> tuple[AllocationCandidate]:
+            """Return a candidate for a host that Placement does not offer."""
+            uuid = table.rows[rows[at]].uuid
+            return (AllocationCandidate.of(uuid, (uuid,), {}, {"": [uuid]}),)
+
+        view = HostView.of(table, rows, CandidateLists(stand_ins), self.instances, self.pending)
         if judged is not None:
             view.share_instances(judged)
         try:
@@ -229,7 +233,7 @@ def _note_verdicts(
         rejected = np.ones(len(view), bool) if verdict is None else ~np.asarray(verdict, bool)
         if isinstance(judge, ServiceUp):
             disabled = known.at(view.table_rows[view.numbers("service_disabled")])
-            failed.add(disabled_constraint(), disabled, partial(_reasons, judge, view))
+            failed.add(ENABLED, disabled, partial(_reasons, judge, view))
             rejected = ~judge.up(view)
         _note_rejected(known, failed, rule, judge, view, rejected)
 
@@ -305,8 +309,3 @@ def _note_charges(
 
 def _used(rows: np.ndarray) -> Sequence[Reason]:
     return [Reason("used by the instances before", len(rows), Limit.FREE)]
-
-
-def _stand_in(uuid: str) -> AllocationCandidate:
-    """Return a candidate for a host that Placement does not offer."""
-    return AllocationCandidate.of(uuid, (uuid,), {}, {"": [uuid]})

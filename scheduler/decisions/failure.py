@@ -48,11 +48,6 @@ class Failure:
         """What each filter did for that instance."""
         return self.filtered.steps if self.filtered else ()
 
-    @property
-    def shared(self) -> list[AllocationCandidate]:
-        """What instances took from providers that other hosts share."""
-        return [one for _, one in self.placed.values() if one is not None and len(one.roots) > 1]
-
 
 @dataclass
 class KnownHosts:

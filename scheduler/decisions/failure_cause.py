@@ -48,13 +48,10 @@ OF_AFFINITY_OUT_OF_SERVICE = (
     " help."
 )
 OF_ANTI_AFFINITY = "Add hosts, or use a soft policy for the group or a larger max_server_per_host."
-
 OF_AGGREGATES = "Copy nova's aggregates to Placement: nova-manage placement sync_aggregates."
-
 OF_STALE_AGGREGATE = (
     "Remove the aggregate from the resource providers: openstack resource provider aggregate set."
 )
-
 OF_STALE_TRAIT = (
     "Restart nova-compute on the hosts, or delete the trait COMPUTE_STATUS_DISABLED of their providers."
 )
@@ -111,11 +108,9 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     if why.failing:
         lines = [failing_text(why, group) for group in _to_name(why)]
         constraints = why.of(why.failing[0])
-        amounts = all(
-            constraint.kind in {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL} for constraint in constraints
-        )
-        has_amount = any(constraint.kind == ConstraintKind.AMOUNT for constraint in constraints)
-        code = CauseCode.RESOURCES if amounts and has_amount else CauseCode.COMBINATION
+        kinds = {constraint.kind for constraint in constraints}
+        is_of_room = ConstraintKind.AMOUNT in kinds <= {ConstraintKind.AMOUNT, ConstraintKind.SEVERAL}
+        code = CauseCode.RESOURCES if is_of_room else CauseCode.COMBINATION
         subject = " and ".join(constraint.text for constraint in constraints)
         yield _cause(code, subject, _in_words(why, lines))
     yield _cause(CauseCode.NOT_OFFERED, "", "no compute node is known")
@@ -208,14 +203,10 @@ def _remedy_of(why: Why, constraint: Constraint, failing: Failing, request: str)
 
 def _is_out_of_service(why: Why) -> bool:
     """Return whether the service of a host of the affinity group is disabled or down."""
-    of_group = (
-        why.of(failing)
-        for failing in why.failing
-        if not any(constraint.filter in AFFINITY for constraint in why.of(failing))
-    )
     return any(
         constraint.kind == ConstraintKind.DISABLED or constraint.filter == "ComputeFilter"
-        for constraints in of_group
+        for constraints in map(why.of, why.failing)
+        if not any(constraint.filter in AFFINITY for constraint in constraints)
         for constraint in constraints
     )
 

@@ -60,28 +60,29 @@ class MirrorJudge:
         }
         # None if the mirror does not show what nodes have
         self._nodes = mirror.known_nodes(aggregates, reads=known.answers is not None) if queries else None
-        if self._nodes is not None:
-            self._find(self._nodes)
-
-    def _find(self, nodes: Nodes) -> None:
-        """Find the hosts among the nodes of the mirror, and those that can be read."""
-        known, uuids = self._known, [row.uuid for row in self._known.table.rows]
-        at = _known_rows(nodes, uuids)
-        unknown = known.uuids(at < 0)
-        absent = [uuid for uuid in unknown if uuid not in self._mirror.reader.full_nodes]
-        to_read = unknown if len(unknown) <= MOST_READ else absent[:MOST_READ]
+        if self._nodes is None:
+            return
+        uuids = [row.uuid for row in known.table.rows]
+        if more := [uuid for uuid in uuids if uuid not in self._nodes.row_of_uuid]:
+            self._nodes = self._nodes.with_more(more)
+        self._at = self._nodes.rows(uuids)
+        self._is_known = ~self._nodes.gone[self._at] & np.isfinite(self._nodes.read_to[self._at])
+        unknown = ~self._is_known
+        absent = unknown & ~known.among(mirror.reader.full_nodes)
         if known.answers is None:
-            known.incomplete |= bool(absent)
-        elif to_read and (states := known.answers.states(to_read)):
-            rows = range(len(nodes), len(nodes) + len(states))
-            self._nodes = nodes = nodes.with_more(states)
-            nodes.read_to[rows.start :] = 0.0
-            for row, state in zip(rows, states.values(), strict=True):
-                nodes.set_state(row, state)
-            at = _known_rows(nodes, uuids)
-        self._is_known = at >= 0
-        # what is computed for unknown hosts is of no account
-        self._at = np.maximum(at, 0) if len(nodes) else at[:0]
+            known.incomplete |= bool(absent.any())
+        else:
+            self._read(known.answers, unknown if np.count_nonzero(unknown) <= MOST_READ else absent)
+
+    def _read(self, answers: RecentAnswers, hosts: np.ndarray, *, again: bool = False) -> bool:
+        """Read some hosts; bool, shape (hosts,); return whether one was read."""
+        uuids = self._known.uuids(hosts)[:MOST_READ]
+        states = answers.states(uuids, again=again)
+        for row, uuid in zip(np.flatnonzero(hosts).tolist(), uuids, strict=False):
+            if self._nodes is not None and uuid in states:
+                self._nodes.set_state(self._at[row], states[uuid])
+                self._is_known[row] = True
+        return bool(states)
 
     @property
     def is_exact(self) -> bool:
@@ -112,8 +113,7 @@ class MirrorJudge:
         if self._nodes is not None:
             doubtful = known.none()
             for part in filter(self._shows, parts):
-                if len(self._nodes):
-                    self._judge(self._nodes, part, failed, doubtful)
+                self._judge(self._nodes, part, failed, doubtful)
             self._note_unknown(parts, failed)
             failed.add(UNKNOWN, doubtful)
             self.doubtful |= doubtful
@@ -160,13 +160,7 @@ class MirrorJudge:
         Returns:
             Whether one was read.
         """
-        hosts = self.doubtful | suitable if self.is_exact else self.doubtful
-        uuids = self._known.uuids(hosts)[:MOST_READ]
-        states = answers.states(uuids, again=True)
-        for row, uuid in zip(np.flatnonzero(hosts).tolist(), uuids, strict=False):
-            if self._nodes is not None and uuid in states:
-                self._nodes.set_state(self._at[row], states[uuid])
-        return bool(states)
+        return self._read(answers, self.doubtful | suitable if self.is_exact else self.doubtful, again=True)
 
     def leave_open(self, query: FailedConstraints, suitable: np.ndarray) -> None:
         """Note what hosts may fail of what the mirror does not show: only Placement knows it.
@@ -185,14 +179,6 @@ class MirrorJudge:
             return
         query.add(UNKNOWN, is_open)
         known.incomplete |= bool(unjudged or is_open.any())
-
-
-def _known_rows(nodes: Nodes, uuids: Sequence[str]) -> np.ndarray:
-    """Return the row of each node, -1 for one that is gone, or was not read yet; int64, shape (uuids,)."""
-    at = nodes.rows(uuids)
-    if len(nodes):
-        at[(at >= 0) & (nodes.gone[at] | np.isinf(nodes.read_to[at]))] = -1
-    return at
 
 
 def _test(element: str) -> Test:
@@ -342,7 +328,9 @@ class Asking:
         if text is None or self._questions >= MOST_QUESTIONS:
             return None
         self._questions += 1
-        offer = self._answers.offer(text, known.failure.shared)
+        # what instances took of providers that hosts share, Placement does not count yet
+        placed = [one for _, one in known.failure.placed.values() if one is not None and len(one.roots) > 1]
+        offer = self._answers.offer(text, placed)
         if offer is None:
             return None
         if host is None:

@@ -106,9 +106,9 @@ def flavor(of: RequestedFlavor) -> str:
     return f"{of.name} ({inside})" if inside else str(of.name)
 
 
-def first(names: Sequence[str], most: int, count: int | None = None) -> str:
+def first(names: Sequence[str], most: int) -> str:
     """Return the first of some names, and how many more there are."""
-    left = (len(names) if count is None else count) - most
+    left = len(names) - most
     return ", ".join(names[:most]) + (f" and {left} more" if left > 0 else "")
 
 

@@ -312,11 +312,9 @@ def _group(group: objects.InstanceGroup, instances: list[str]) -> str:
 
 def _image(image: Any) -> str:
     properties = read(image, "properties")
-    values = {} if properties is None else dict(map(_property, properties.to_dict().items()))
-    texts = ", ".join(f"{name}={value}" for name, value in sorted(values.items()))
+    values = {} if properties is None else properties.to_dict()
+    texts = ", ".join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, (list, tuple, set)) else value}"
+        for name, value in sorted(values.items())
+    )
     return ": ".join(filter(None, (read(image, "name") or read(image, "id") or "", texts)))
-
-
-def _property(pair: tuple[str, Any]) -> tuple[str, str]:
-    name, value = pair
-    return name, ",".join(map(str, value)) if isinstance(value, (list, tuple, set)) else str(value)

@@ -65,25 +65,17 @@ class Counts(NamedTuple):
     words: str
 
 
-Picture = Bar | Counts
-
 #: What a cell has: words, several lines of them, or a picture, which only pages have.
-Cell = Words | Picture | tuple[Words, ...]
-
+Cell = Words | Bar | Counts | tuple[Words, ...]
 
 #: Heading -> a key or attribute of each record, or what returns a cell of it.
 Columns = dict[str, str | int | Callable[[Any], Cell]]
 
 
-def some(names: Sequence["Words"], most: int, count: int | None = None) -> "Words":
-    """Return the first of some names; the others are folded.
-
-    Args:
-        count: How many there are, if not all are named.
-    """
-    left = (len(names) if count is None else count) - most
-    shown = Joined(names[:most])
-    return shown if left <= 0 else Folded(shown, f"and {left} more", names[most:])
+def some(names: Sequence["Words"], most: int) -> "Words":
+    """Return the first of some names; the others are folded."""
+    shown, others = Joined(names[:most]), names[most:]
+    return Folded(shown, f"and {len(others)} more", others) if others else shown
 
 
 def plain(cell: Any) -> Any:
