@@ -17,6 +17,7 @@ from scheduler import conf as options
 from scheduler import objects
 from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
+from scheduler.decisions.decision_line import placed_lines, refused_line
 from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.recorder import DecisionRecorder, Observe
@@ -32,7 +33,6 @@ from scheduler.errors import (
 from scheduler.health import catalogue
 from scheduler.health.state import CellState, ServiceState
 from scheduler.parts import Parts, make_driver, make_world
-from scheduler.request.decision_line import placed_lines, refused_line
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, as_dicts
 from scheduler.workflow.run import RequestRun
@@ -274,15 +274,17 @@ class SchedulerManager:
         )
         request = replace(request, deadline=request.received_at + options.caller_patience(self.conf))
         with limit_to(Deadline(request.deadline, self._clock)):
-            trace = self.decisions.begin(request)
-            with self._logging(request, trace), self.decisions.recording(trace):
+            started, trace = self._clock(), self.decisions.begin(request)
+            with self._logging(request, trace, started), self.decisions.recording(trace):
                 selections = self.outages.run(RequestRun(self.world, trace).reply_to, request)
+            seconds, cell_names = self._clock() - started, self.hosts.cell_names()
+            for line in placed_lines(trace.record, selections, seconds, cell_names):
+                LOG.info("%s", line)
             return selections if return_objects else as_dicts(selections)
 
     @contextmanager
-    def _logging(self, request: SchedulingRequest, trace: Trace) -> Iterator[None]:
-        """Log the decision on a request: a line for each instance that was placed, or one with the reason."""
-        started, uuids, counts = self._clock(), request.instance_uuids, request.counts
+    def _logging(self, request: SchedulingRequest, trace: Trace, started: float) -> Iterator[None]:
+        """Log why a request gets no host."""
         try:
             yield
         except ReturnedToBroker:
@@ -298,10 +300,8 @@ class SchedulerManager:
             else:
                 words = "" if cause.words in reason else f" {cause.words}"
                 reason = f"{reason}{words} [{cause.code}]"
-            LOG.info("%s", refused_line(uuids, counts, self._clock() - started, reason))
+            LOG.info("%s", refused_line(trace.record, self._clock() - started, reason))
             raise
-        for line in placed_lines(uuids, counts, self._clock() - started, self.hosts.cell_names()):
-            LOG.info("%s", line)
 
     # -- casts ----------------------------------------------------------------------------------------------
 

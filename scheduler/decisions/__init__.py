@@ -2,6 +2,7 @@
 
 - document: the document of a decision
 - trace: notes the decision while it is made; record: what is kept of it until its document is wanted
+- decision_line: the line of the log on a decision
 - named_hosts: which hosts the document names; grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for

@@ -33,6 +33,7 @@ class DecisionRecord:
         times: Seconds by stage.
         candidates: Where the hosts come from.
         filters: What filters did.
+        passed: The number of hosts that passed them for the first instance.
         claims: The events of claims by instance.
         error: What ended a failed request.
         partition: The partition of the scheduler, if there are any.
@@ -53,6 +54,7 @@ class DecisionRecord:
     queries: Sequence[Query] = ()
     candidates: document.CandidateOrigin = field(default_factory=document.CandidateOrigin)
     filters: list[document.FilterStep] = field(default_factory=list)
+    passed: int = 0
     claims: dict[str, list[ClaimEvent]] = field(default_factory=dict)
     error: document.Error | None = None
     partition: str | None = None

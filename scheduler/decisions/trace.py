@@ -89,7 +89,7 @@ class Trace(DecisionObserver):
             request.instance_uuids,
             request.spec.as_received(),  # pre-filters change it
             names,
-            request.counts.notes,
+            request.notes,
         )
 
     @property
@@ -243,6 +243,8 @@ class Trace(DecisionObserver):
         outcomes, noted = self.record.outcomes, self.record.filters
         if outcomes is None:
             return
+        if self._seen.filtered is None:
+            self.record.passed = len(filtered.hosts)
         self._seen.number, self._seen.filtered = number, filtered
         steps, left, is_first = filtered.steps, len(filtered.hosts), not noted
         del noted[MOST_STEPS:]

@@ -15,5 +15,5 @@ what may be unset; ``network`` queries Neutron for the pre-filters.
 
 ``scheduling_request`` is the request as everything after the query knows it, ``progress`` the part of it that
 changes, ``past`` whether it may have been run before. ``instance_state`` is what nova says of an instance
-whose caller may have left. ``decision_line`` makes the log line on the decision.
+whose caller may have left.
 """

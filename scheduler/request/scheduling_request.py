@@ -13,7 +13,6 @@ from typing import Any
 from scheduler import objects
 from scheduler.numa.guest import GuestTopology, guest_topology_from
 from scheduler.pci.requests import PciRequest, requests_from
-from scheduler.request.decision_line import DecisionCounts
 from scheduler.request.past import Past
 from scheduler.request.progress import Progress
 from scheduler.request.query import Query
@@ -97,7 +96,7 @@ class SchedulingRequest:
         pci_requests: The PCI requests; None if the spec has no such field set (nothing is consumed then).
         server_group: The server group as it was when the request was made, or as it was brought up to date.
         progress: What changes while hosts are chosen.
-        counts: What the log says of the decision; the same object for all versions of a request.
+        notes: What a user may not expect of it, in sentences; the same list for all versions of a request.
         kept_providers: Resource providers whose allocations the instance keeps besides those that it gets, as
             those of an ignored host.
         was_begun: Whether it was begun here before: another writer was first, or a dependency unavailable.
@@ -114,7 +113,7 @@ class SchedulingRequest:
     pci_requests: tuple[PciRequest, ...] | None
     server_group: ServerGroup | None
     progress: Progress
-    counts: DecisionCounts = field(default_factory=DecisionCounts, compare=False)
+    notes: list[str] = field(default_factory=list, compare=False)
     kept_providers: frozenset[str] = frozenset()
     arrived_at: float | None = None
     queries: tuple[Query, ...] = ()

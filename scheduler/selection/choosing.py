@@ -11,7 +11,6 @@ from scheduler.hosts.coordinates import ViewIndex
 from scheduler.numa.fit import Fitter
 from scheduler.objects import Selection
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.request.decision_line import PlacedOn
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.alternates import Selections, alternates, selection
 from scheduler.selection.consume import consume
@@ -77,7 +76,6 @@ class Choosing:
                 break
             self.plan()
         chosen = [self._chosen[number] for number in range(len(uuids))]
-        request.counts.places = [PlacedOn(one.service_host, one.cell_uuid) for one in chosen]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
         selections = self._with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
         self._ranking.observer.selected(selections)

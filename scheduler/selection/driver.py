@@ -84,10 +84,8 @@ class FilterDriver:
             raise NoValidHost(NOT_ENOUGH)
         ranking = self.rank(hosts, request, observer)
         if not len(ranking) and (others := more()):
-            hosts, ranking = others, self.rank(others, request, observer)
+            ranking = self.rank(others, request, observer)
         claiming = HostClaiming(ranking, claims, self._is_mapped, usages)
-        counts = request.counts
-        counts.candidates, counts.passed, counts.tries = len(hosts), len(ranking), claiming.tries
         choosing = Choosing(ranking, claiming, self._fitter, self._conf)
         choosing.plan()
         return choosing

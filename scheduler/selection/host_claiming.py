@@ -4,7 +4,6 @@ Hosts are planned, what is planned is claimed, and what was refused is planned a
 candidate. A host is passed over once no candidate of it is left.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -71,7 +70,6 @@ class HostClaiming:
     They choose one after the other, each with what the ones before have reserved.
 
     Attributes:
-        tries: How many hosts were claimed, by instance uuid.
         is_mapped: Whether conductors know the cell of a service host.
     """
 
@@ -90,7 +88,6 @@ class HostClaiming:
                 other hosts into error.
             usages: What Placement reported of the hosts' providers.
         """
-        self.tries: Counter[str] = Counter()
         self.is_mapped = is_mapped
         self._headroom = Headroom(usages)
         self._ranking = ranking
@@ -147,7 +144,6 @@ class HostClaiming:
         if self._claims is None or not planned:
             return []
         self._headroom.forget()
-        self.tries.update(uuid for uuid, one in planned.items() if (uuid, one.position) not in self._refusals)
         results = self._claims.claim({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].done]
         project = read(self._ranking.request.spec, "project_id")

@@ -88,7 +88,7 @@ class CandidateHosts:
         zones = {aggregate.availability_zone for aggregate in self._hosts.aggregates()} - {None}
         if zone not in zones and (zones or zone != self._conf.default_availability_zone):
             note = f"No aggregate is availability zone {zone}: hosts of any zone may be chosen"
-            request.counts.notes.append(note)
+            request.notes.append(note)
             self._repeated.info(zone, "%s", note)
 
     def ask_placement(self, request: SchedulingRequest) -> Candidates:
@@ -128,7 +128,7 @@ class CandidateHosts:
         notes = [
             f"Host {row.host} has no compute service record and gets no instances" for row in lost[:NOTED]
         ]
-        request.counts.notes.extend(note for note in notes if note not in request.counts.notes)
+        request.notes.extend(note for note in notes if note not in request.notes)
         hosts = self._view(table, candidates, request)
         return hosts, partial(self._beyond_limit, table, candidates, len(hosts), request)
 

@@ -28,7 +28,6 @@ from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import Candidates
-from scheduler.request.decision_line import amounts_of
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection import host_claiming
@@ -197,7 +196,6 @@ def with_queries(request: SchedulingRequest, world: World, trace: Trace) -> Sche
         trace.step = "query"
         request = replace(request, queries=world.queries(request))
         trace.asked(request.queries)
-    request.counts.amounts = amounts_of(request.queries[0].params)
     return request
 
 

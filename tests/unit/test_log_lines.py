@@ -28,7 +28,7 @@ LEFT_OUT = (
 BUILT = {
     "conf/derived.py": "WARNING",
     "conf/misspelt.py": "WARNING",
-    "request/decision_line.py": "INFO",
+    "decisions/decision_line.py": "INFO",
     "selection/narrowing.py": "INFO",
 }
 

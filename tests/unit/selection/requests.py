@@ -9,6 +9,7 @@ from scheduler.claims.session import Session
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.placement.allocations import ConsumerAllocations
 from scheduler.placement.answer import AllocationCandidate
+from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
 from scheduler.request.instance_state import all_waiting
@@ -110,9 +111,11 @@ class FakeClaimer:
 
 
 def granted(result, candidate):
-    """The same result, with what the instance holds if it is granted."""
+    """The same result, with its event, and with what the instance holds if it is granted."""
+    state = ClaimState.GRANTED if result.done else ClaimState.NEXT_HOST
+    events = result.events or (ClaimEvent(1, candidate.root, None, result.reason, state),)
     held = result.held if result.held.allocations else ConsumerAllocations(candidate.allocations, 1)
-    return replace(result, held=held) if result.done else result
+    return replace(result, events=events, held=held if result.done else result.held)
 
 
 def session_of(claims, request, reservations=None):
