@@ -42,7 +42,6 @@ class ConnectionWatch:
         self._lock = threading.Lock()
         # By the pool's record of a connection, or the key of a ping: database, connection, end of its time.
         self._in_use: dict[Any, tuple[str, Any, float]] = {}
-        self._is_resting = False
         self._loop = BackgroundLoop("connection-watch", self._close_overdue)
         self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
 
@@ -56,7 +55,6 @@ class ConnectionWatch:
         def begin(connection: Any, key: Any, _proxy: Any = None) -> None:
             seconds = deadline.current().bound(factor * self._timeout())
             with self._lock:
-                self._is_resting = False
                 self._in_use[key] = what, connection, self._clock() + seconds
             self._loop.start(self._interval())
 
@@ -79,17 +77,14 @@ class ConnectionWatch:
         for event in ("checkin", "invalidate", "close"):
             sa.event.listen(engine, event, end)
 
-    def rest(self) -> None:
-        """End the thread as soon as no connection is in use; the next use starts it again."""
-        with self._lock:
-            self._is_resting = True
-        self._loop.wake()
-
     def _interval(self) -> float:
         return self._timeout() / 4
 
     def _close_overdue(self) -> float:
-        """Close what has been in use for too long; return the seconds until the next look."""
+        """Close what has been in use for too long; return the seconds until the next look.
+
+        The thread ends while no connection is in use. The next use starts it again.
+        """
         now = self._clock()
         with self._lock:
             overdue = [(key, *use) for key, use in self._in_use.items() if use[2] <= now]
@@ -97,7 +92,7 @@ class ConnectionWatch:
                 del self._in_use[key]
                 # While the lock is held the connection cannot be returned to the pool and used again.
                 close_socket(connection)
-            if self._is_resting and not self._in_use:
+            if not self._in_use:
                 self._loop.stop()
         for _key, what, _connection, _end in overdue:
             self._reports.warning(what, "%s: a connection timed out and was closed", what)
@@ -107,14 +102,8 @@ class ConnectionWatch:
 def close_socket(connection: Any) -> None:
     """End all reading and writing of a driver's connection, also in the thread that waits for it."""
     with contextlib.suppress(OSError, ValueError):
-        number = _descriptor_of(connection)
-        if number is not None:
-            with socket.socket(fileno=os.dup(number)) as own:
+        # PyMySQL has no public name for its socket; SQLite has none.
+        owner = connection if hasattr(connection, "fileno") else getattr(connection, "_sock", None)
+        if owner is not None:
+            with socket.socket(fileno=os.dup(owner.fileno())) as own:
                 own.shutdown(socket.SHUT_RDWR)
-
-
-def _descriptor_of(connection: Any) -> int | None:
-    """Return the number of a connection's socket; None for a database without one."""
-    # PyMySQL has no public name for its socket.
-    owner = connection if hasattr(connection, "fileno") else getattr(connection, "_sock", None)
-    return None if owner is None else owner.fileno()

@@ -163,7 +163,6 @@ class Engines:
             self._api_breaker = self._new_api_breaker()
         for engine in disposed.values():
             engine.dispose()
-        self._watch.rest()
 
     def _of_group(self, group: str) -> Engine:
         connection = self._conf[group].connection
@@ -207,7 +206,9 @@ def make_engine(
         ConfigError: The URL cannot be used.
     """
     try:
-        url = _bounded(normalised(connection), timeout)
+        url = normalised(connection)
+        limits = _limits(url.drivername, timeout).items()
+        url = url.update_query_dict({key: str(value) for key, value in limits if key not in url.query})
         pooled = url.get_backend_name() != "sqlite"  # which oslo.db gives no pool that could be waited for
         engine = engines.create_engine(
             url,
@@ -283,15 +284,8 @@ def normalised(connection: str) -> URL:
     return url
 
 
-def _bounded(url: URL, timeout: float) -> URL:
-    """Return the URL with the driver's own time limits, where the operator gave none."""
-    wanted = {
-        key: str(value) for key, value in _limits(url.drivername, timeout).items() if key not in url.query
-    }
-    return url.update_query_dict(wanted)
-
-
 def _limits(drivername: str, timeout: float) -> dict[str, object]:
+    """Return the driver's own time limits, for where the operator gives none."""
     seconds = math.ceil(timeout)
     if drivername in ("mysql+pymysql", "mysql+mysqldb"):
         return {"connect_timeout": seconds, "read_timeout": seconds, "write_timeout": seconds}

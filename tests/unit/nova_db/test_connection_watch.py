@@ -39,17 +39,10 @@ def engine():
 
 @pytest.fixture
 def make_watch(engine):
-    watches = []
-
     def make(timeout, factor=1.0):
-        watch = ConnectionWatch(lambda: timeout)
-        watch.add(engine, "The database of cell one", factor)
-        watches.append(watch)
-        return watch
+        ConnectionWatch(lambda: timeout).add(engine, "The database of cell one", factor)
 
-    yield make
-    for watch in watches:
-        watch.rest()
+    return make
 
 
 def read_in_thread(connection):
@@ -91,27 +84,15 @@ def watching():
     return [thread for thread in threading.enumerate() if thread.name == "connection-watch"]
 
 
-def test_a_watch_that_rests_watches_on_while_a_connection_is_in_use_and_then_has_no_thread(
-    engine, make_watch
-):
-    watch = make_watch(0.1)
-    taken = engine.raw_connection()
-    watch.rest()
-    thread, results = read_in_thread(taken.dbapi_connection)
-    thread.join(60)
-    assert results == [b""]
-    assert eventually(lambda: not watching())
-
-
-def test_a_watch_that_rested_watches_the_next_use(engine, make_watch):
-    watch = make_watch(0.1)
+def test_without_a_connection_in_use_there_is_no_thread_until_the_next_use(engine, make_watch):
+    make_watch(0.1)
     engine.raw_connection().close()
-    watch.rest()
     assert eventually(lambda: not watching())
     taken = engine.raw_connection()
     thread, results = read_in_thread(taken.dbapi_connection)
     thread.join(60)
     assert results == [b""]
+    assert eventually(lambda: not watching())
 
 
 def test_a_connection_without_a_socket_is_no_error():
