@@ -191,7 +191,8 @@ class Outages:
             if self._outage is None:
                 self._suspect = error
                 self._loop.wake()
-            while self._is_out(began) or self._clock() < began + pause:
+            # while there is an outage, and until a look has found out whether there is
+            while self._outage or self._looked_at < began or self._clock() < began + pause:
                 if self._stopping:
                     raise ReturnedToBroker("the scheduler is stopping")
                 _return_outranked(error, request)
@@ -200,10 +201,6 @@ class Outages:
                 if now >= end:
                     raise error
                 self._wait(self._changed, min(LOOK_INTERVAL, end - now))
-
-    def _is_out(self, began: float) -> bool:
-        """Return whether there is an outage, or that is still to be found out since a moment."""
-        return self._outage is not None or self._looked_at < began
 
     def _is_crowded(self, error: DependencyUnavailable) -> bool:
         """Return whether too many threads wait for cells while others could decide requests."""

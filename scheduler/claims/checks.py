@@ -110,15 +110,15 @@ class CapacityCheck:
         if not self.others:
             return {}
         near = {uuid: self._nearly_full(one) for uuid, one in added.items()}
-        usages = {provider: self._usage_of(provider) for provider in dict.fromkeys(chain(*near.values()))}
+        usages = {
+            provider: {} if deadline.current().expired else self.read(provider)
+            for provider in dict.fromkeys(chain(*near.values()))
+        }
         known = {uuid for uuid, providers in near.items() if providers and all(map(usages.get, providers))}
         over: dict[str, Finding] = {}
         for provider, usage in usages.items():
             _choose_one_by_one(provider, usage, added, over)
         return dict.fromkeys(known, WITHIN) | over
-
-    def _usage_of(self, provider: str) -> Mapping[str, Usage]:
-        return {} if deadline.current().expired else self.read(provider)
 
     def _nearly_full(self, added: Resources) -> list[str]:
         """Return the providers that a claim leaves little room on, or an unknown room."""
@@ -244,15 +244,13 @@ class GroupCheck:
             return []
         absent = others - there
         states = self.states_of(absent, ()) if absent else {}
-        latest = [uuid for uuid in self._in_order(absent) if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
+        in_order = [uuid for uuid in self.group.members if uuid in absent]
+        in_order += sorted(absent.difference(in_order))
+        latest = [uuid for uuid in in_order if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
         held = self.read_many(latest) if latest else {}
         names = self.hosts_of({provider for each in held.values() for provider in each.allocations})
         of_each = [_hosts_in(each, names) for each in held.values()]
         return sorted({min(each) for each in of_each if each and host not in each} | ({*hosts} - {host}))
-
-    def _in_order(self, uuids: Collection[str]) -> list[str]:
-        order = dict.fromkeys([*self.group.members, *sorted(uuids)])
-        return [uuid for uuid in order if uuid in uuids]
 
 
 def _hosts_in(held: ConsumerAllocations, names: Mapping[str, str]) -> set[str]:

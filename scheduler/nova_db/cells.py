@@ -168,6 +168,9 @@ def expand_template(text: str, reference: str | None, where: str) -> str:
         return text
 
 
+_OF_SERVER = ("username", "password", "hostname", "port")
+
+
 def template_fields(reference: str) -> dict[str, object]:
     """Return the fields that a template may name.
 
@@ -175,27 +178,11 @@ def template_fields(reference: str) -> dict[str, object]:
         ValueError: The URL cannot be split.
     """
     url = urlsplit(reference)
-    fields: dict[str, object] = {
-        "scheme": url.scheme,
-        "username": url.username,
-        "password": url.password,
-        "hostname": url.hostname,
-        "port": url.port,
-        "path": url.path.lstrip("/"),
-        "query": url.query,
-        "fragment": url.fragment,
-    }
-    if "," in url.netloc:
-        for number, server in enumerate(url.netloc.split(","), 1):
-            fields |= _numbered(number, server)
+    fields: dict[str, object] = {name: getattr(url, name) for name in ("scheme", *_OF_SERVER)}
+    fields |= {"path": url.path.lstrip("/"), "query": url.query, "fragment": url.fragment}
+    servers = url.netloc.split(",") if "," in url.netloc else ()
+    for number, server in enumerate(servers, 1):
+        url = urlsplit(f"//{server}")
+        fields |= {f"{name}{number}": getattr(url, name) for name in _OF_SERVER}
+        fields[f"username{number}"] = url.username or ""
     return fields
-
-
-def _numbered(number: int, server: str) -> dict[str, object]:
-    url = urlsplit(f"//{server}")
-    return {
-        f"username{number}": url.username or "",
-        f"password{number}": url.password,
-        f"hostname{number}": url.hostname,
-        f"port{number}": url.port,
-    }

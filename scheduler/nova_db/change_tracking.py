@@ -416,7 +416,9 @@ class CellTracker:
                 known = self._services.rows
                 load = partial(self._loader.node, cell_uuid=self._cell.uuid, services=known)
                 self._nodes.update(connection, load, hosts)
-            services = self._by_host(known)
+            services = self.rows.services
+            if known is not self._service_rows:
+                services = {(self._cell.uuid, service.host): service for service in known.values()}
             self.rows = CellRows(self._nodes.rows, services, read_at, self._services.seen_since)
             self._service_rows = known
             return True
@@ -444,8 +446,3 @@ class CellTracker:
             seen_since = rows.seen_since and rows.seen_since + later
             aged = self._aged = rows, age, replace(rows, services=services, seen_since=seen_since)
         return aged[2]
-
-    def _by_host(self, rows: Mapping[int, ServiceRow]) -> Mapping[tuple[str, str], ServiceRow]:
-        if rows is self._service_rows:
-            return self.rows.services
-        return {(self._cell.uuid, service.host): service for service in rows.values()}

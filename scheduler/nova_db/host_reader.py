@@ -101,7 +101,7 @@ class HostReader:
     def read(self) -> None:
         """Read what changed in all cells; one that cannot be read is reported."""
         now = self._wanted = self._clock()
-        cells = self._cells_of_partition()
+        cells = [cell for cell in self._cells.all if self._partition.has_cell(cell)]
         # A cell that was disabled or renamed is still the same database.
         trackers = {(cell.uuid, cell.url): tracker for cell, tracker in self._trackers.items()}
         self._trackers = {
@@ -228,9 +228,6 @@ class HostReader:
             self._unreadable.report_success(cell)
         elif not isinstance(error, CellUnavailable | DBConnectionError):  # the circuit breaker reports those
             self._unreadable.report_failure(error, cell)
-
-    def _cells_of_partition(self) -> tuple[Cell, ...]:
-        return tuple(cell for cell in self._cells.all if self._partition.has_cell(cell))
 
 
 def _all_are(some: Sequence[Any], others: Sequence[Any]) -> bool:

@@ -129,12 +129,18 @@ class HostStore:
             timeout = self._refresh_timeout()
             patience = deadline.current().bound(timeout)
             with waiting_for("a new host table"):
-                in_time = self._changed.wait_for(lambda: self._is_fresh(arrived_at - max_age), patience)
+                since = arrived_at - max_age
+                in_time = self._changed.wait_for(
+                    lambda: self._stopped or self._table.read_at >= since, patience
+                )
             if in_time:
                 self._late.report_success()
             elif patience == timeout:
                 self._late.report_failure(TimeoutError(f"no new table within {timeout:g} seconds"))
-            return self._with_aggregates()
+            aggregates = self._partition.all_aggregates
+            if self._table.aggregates is not aggregates:  # they were read after the table
+                self._table = self._table.with_aggregates(aggregates)
+            return self._table
 
     def complete(self, table: HostTable, uuids: Iterable[str]) -> HostTable:
         """Look for compute nodes that a table lacks.
@@ -218,19 +224,9 @@ class HostStore:
             self._wanted = max(self._wanted, wanted)
             self._loop.wake()
 
-    def _is_fresh(self, since: float) -> bool:
-        return self._stopped or self._table.read_at >= since
-
     def _refresh_timeout(self) -> float:
         """Return the seconds for a refresh that has begun, the next one, and the reading of the cell list."""
         return 3 * self._reader.timeout() + 1
-
-    def _with_aggregates(self) -> HostTable:
-        """Return the table with the aggregates that were read after it. The caller holds the lock."""
-        aggregates = self._partition.all_aggregates
-        if self._table.aggregates is not aggregates:
-            self._table = self._table.with_aggregates(aggregates)
-        return self._table
 
 
 def report_duplicates(table: HostTable, log: RateLimitedLogger) -> None:

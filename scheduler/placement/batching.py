@@ -62,14 +62,13 @@ class BatchedCalls(Generic[Result]):
             self._admit()
         if leads:
             self._lead(key, batch, make)
-        elif not self._is_made(batch):
-            text = "the same query of another request got no response"
-            raise PlacementUnanswered(text, timed_out=True)
+        else:
+            with waiting_for("an equal query of another request"):
+                done, _ = wait((batch.result,), deadline.current().bound(3 * self._wait_timeout))
+            if not done:
+                text = "the same query of another request got no response"
+                raise PlacementUnanswered(text, timed_out=True)
         return batch.result.result()
-
-    def _is_made(self, batch: _Batch[Result]) -> bool:
-        with waiting_for("an equal query of another request"):
-            return bool(wait((batch.result,), deadline.current().bound(3 * self._wait_timeout)).done)
 
     def waiting(self, key: str) -> int:
         """Return how many callers wait for the next call with this key."""

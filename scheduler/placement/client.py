@@ -218,7 +218,7 @@ class PlacementClient:
                     raise
                 LOG.debug("%s %s was not sent (%s); sending it again", method, path, error)
                 with waiting_for("the next attempt to connect to Placement"):
-                    self._sleep(self._retry_delay(number))
+                    self._sleep(self._adapter.connect_retry_delay or min(0.5 * 2**number, 60.0))
         raise AssertionError("not reached")  # pragma: no cover
 
     def _timeout(self, *, search: bool) -> tuple[float, float]:
@@ -322,9 +322,6 @@ class PlacementClient:
                 return
             self._catalog_due = self._clock() + CATALOG_INTERVAL
         self._adapter.invalidate()
-
-    def _retry_delay(self, number: int) -> float:
-        return self._adapter.connect_retry_delay or min(0.5 * 2**number, 60.0)
 
     def _check_version(self) -> None:
         try:

@@ -10,7 +10,6 @@ What the library keeps private and is used here is listed in ``tests/unit/stream
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 import random
 import struct
 import threading
@@ -224,7 +223,9 @@ class StreamConnection:
             self._channel.basic_qos(0, PREFETCH, False)
             self._channel.basic_consume(self._queue, callback=self._receive, arguments=where)
             transport = self._connection.connection.transport
-            transport._quick_recv = partial(_read_ahead, transport._quick_recv)  # noqa: SLF001
+            # more than the library wants, which keeps the rest for the next time
+            read = transport._quick_recv  # noqa: SLF001
+            transport._quick_recv = lambda _size: read(READ_AHEAD)  # noqa: SLF001
 
     def receive(self, timeout: float) -> bytes | str | None:
         """Return the body of the next message; None if none arrives in time, or something else does.
@@ -258,11 +259,6 @@ class StreamConnection:
         """Close the connection, as far as that is possible without a wait."""
         with suppress(Exception):  # whatever is left of it, it is not used any more
             self._connection.collect(socket_timeout=1)
-
-
-def _read_ahead(read: Callable[[int], bytes], _size: int) -> bytes:
-    """Read from a socket more than is requested; the AMQP library keeps the rest for the next time."""
-    return read(READ_AHEAD)
 
 
 class StreamBroker:
