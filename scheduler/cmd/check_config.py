@@ -18,10 +18,9 @@ from scheduler import logs
 from scheduler.conf.log_output import log_output
 from scheduler.conf.registry import registered
 from scheduler.daemon.options_trial import TRIAL_TIMEOUT
-from scheduler.daemon.parts import ServiceParts
+from scheduler.daemon.service import ServiceParts
 from scheduler.errors import BerthError, ConfigError
-from scheduler.health.access import Access
-from scheduler.health.address import Address
+from scheduler.health.access import Access, Address
 from scheduler.rpc import transport
 
 MASK = "****"

@@ -11,7 +11,7 @@ from scheduler.cmd import scheduler
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from scheduler.daemon.parts import ServiceParts
+    from scheduler.daemon.service import ServiceParts
     from scheduler.router.service import RouterService
     from scheduler.rpc.server import Server
 
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int | None:
 def parts(_conf: ConfigOpts) -> ServiceParts:
     """Return the parts of a router; they are imported here, after threads were chosen."""
     from scheduler.cmd.traffic import traffic_counter, with_traffic
-    from scheduler.daemon.parts import ServiceParts
+    from scheduler.daemon.service import ServiceParts
     from scheduler.health.counters import Counters
     from scheduler.health.state import ServiceState
     from scheduler.router.service import RouterService

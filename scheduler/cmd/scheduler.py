@@ -20,7 +20,7 @@ from oslo_service import backend
 if TYPE_CHECKING:
     from oslo_config.cfg import ConfigOpts
 
-    from scheduler.daemon.parts import ServiceParts
+    from scheduler.daemon.service import ServiceParts
 
 FAILED = 1
 

@@ -12,7 +12,7 @@ from oslo_config import cfg
 from scheduler import manager
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
-from scheduler.daemon.parts import Periodic, ServiceParts
+from scheduler.daemon.service import Periodic, ServiceParts
 from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.counters import Counters

@@ -26,6 +26,6 @@ status  of the daemon
 The threading backend of oslo.service forks, and ends its processes on SIGHUP. A SIGHUP must not interrupt
 service, so the signals are handled in ``service``.
 
-``service`` is the process; ``parts`` is what it is made of. ``options_trial`` tries changed options.
+``service`` is the process, and what it is made of. ``options_trial`` tries changed options.
 ``guru_meditation`` has what is reported on SIGUSR2.
 """

@@ -1,8 +1,9 @@
 """The process that serves requests: its start, its reload and its end."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 import contextlib
 import ctypes
+from dataclasses import dataclass, field
 import faulthandler
 import gc
 import os
@@ -21,7 +22,7 @@ from scheduler import conf as options
 from scheduler import errors
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.daemon.options_trial import try_options
-from scheduler.daemon.parts import ServiceParts
+from scheduler.health.counters import Counters
 from scheduler.health.monitor import Monitor
 from scheduler.health.state import ServiceState
 
@@ -46,6 +47,48 @@ CLOSING_TIME = 20
 #: Objects created between two runs of the garbage collector. A request creates tens of thousands and releases
 #: them. With the default of 700 the collector would traverse all host data at every second request.
 COLLECT_AFTER = 10_000
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """Work that is repeated: ``call()`` after ``delay`` seconds, then every ``interval`` seconds."""
+
+    name: str
+    call: Callable[[], None]
+    interval: float
+    delay: float = 0.0
+
+    def run(self) -> float:
+        """Do it once, and return the seconds until the next time."""
+        self.call()
+        return self.interval
+
+
+@dataclass(frozen=True)
+class ServiceParts:
+    """What a service consists of, as functions that build it.
+
+    Attributes:
+        manager: ``manager(conf)`` builds a manager without connecting to anything, or raises ``BerthError``
+            for options that cannot work. It has start(), wait_until_ready(timeout), catch_up(),
+            wait_until_able(timeout), reset(), and at the end stop_claiming(), then stop(seconds_left).
+        server: ``server(conf, manager)`` builds a server. It has connect() and start(), which may wait
+            for the broker without a bound; stop(), after which nothing is consumed; wait(), which returns
+            when all that was consumed is answered; and bus.close(), which closes the connections.
+        periodics: ``periodics(conf, manager)`` returns the periodic work.
+        explanations: ``explanations(conf, manager, server)`` builds the server that answers questions about
+            decisions, with start(), stop() and wait().
+        read_state: ``read_state(manager, server)`` returns what metrics and health checks show, as far as
+            both have started. It must not block.
+        counters: What manager and server count into.
+    """
+
+    manager: Callable[[cfg.ConfigOpts], Any]
+    server: Callable[[cfg.ConfigOpts, Any], Any]
+    periodics: Callable[[cfg.ConfigOpts, Any], Iterable[Periodic]]
+    explanations: Callable[[cfg.ConfigOpts, Any, Any], Any] | None = None
+    read_state: Callable[[Any, Any], ServiceState] = lambda _manager, _server: ServiceState()
+    counters: Counters = field(default_factory=Counters)
 
 
 class DatabaseAway(errors.BerthError):

@@ -8,8 +8,7 @@ counters       counting, and the gauges of /metrics
 decisions      what the record of a decision adds to the counters
 state          what a service shows
 readiness      the documents of /healthz and /readyz
-address        where to listen
-access         what a client of another machine has to show
+access         where to listen, and what a client of another machine has to show
 endpoint       the HTTP server
 systemd        notifications to systemd
 monitor        puts the others together, and ends a process that hangs

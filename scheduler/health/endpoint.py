@@ -19,8 +19,7 @@ from cachetools import TTLCache
 from oslo_log import log as logging
 
 from scheduler.errors import ConfigError
-from scheduler.health.access import ANYBODY, Access
-from scheduler.health.address import MOST_CONNECTIONS, Address
+from scheduler.health.access import ANYBODY, MOST_CONNECTIONS, Access, Address
 from scheduler.logs import OutageLog, RateLimitedLogger
 
 LOG = logging.getLogger(f"nova.{__name__}")

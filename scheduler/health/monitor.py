@@ -24,8 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, ProcessCollector, generate_la
 
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.health import catalogue, readiness
-from scheduler.health.access import Access
-from scheduler.health.address import Address
+from scheduler.health.access import Access, Address
 from scheduler.health.counters import Counters, StateCollector
 from scheduler.health.endpoint import MonitoringEndpoint, Page
 from scheduler.health.state import ServiceState

@@ -14,9 +14,10 @@ from typing import Any
 from oslo_log import log as logging
 
 from scheduler.conf.partitions import Partition
+from scheduler.errors import PartitionUnreachable, ReturnedToBroker
 from scheduler.router.presence import Presence
 from scheduler.router.routing import RoutingFacts, in_order, why
-from scheduler.rpc.client import BrokerAway, Client, ErrorReply, NoReply, Patience
+from scheduler.rpc.client import Client, ErrorReply, NoReply, Patience
 from scheduler.rpc.transport import BASE_NAMESPACE
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -36,10 +37,6 @@ NO_HOST = "NoValidHost"
 
 ELSEWHERE = frozenset({NO_HOST, "CellTimeout", "AllocationUpdateFailed"})
 """Errors after which another partition may have a host, or have what the instances hold."""
-
-
-class Unreachable(Exception):
-    """Partitions that may have a host do not answer."""
 
 
 class Router:
@@ -78,8 +75,8 @@ class Router:
             again: Whether a router may have had it before.
 
         Raises:
-            Unreachable: Partitions that may have a host do not answer.
-            BrokerAway: The broker is unavailable, and the outcome of the call is unknown.
+            PartitionUnreachable: Partitions that may have a host do not answer.
+            ReturnedToBroker: The broker is unavailable, and the outcome of the call is unknown.
         """
         arguments = message.get("args", {})
         facts = RoutingFacts.of(arguments.get("spec_obj"), arguments.get("instance_uuids"))
@@ -107,7 +104,10 @@ class Router:
             LOG.info("Partition %s has no host: %s", partition.name, reply.text)
             refusals.append(reply)
         if left or not refusals:
-            raise Unreachable(", ".join(each.name for each in left))
+            LOG.warning(
+                "No host found, and partitions did not answer: %s", ", ".join(each.name for each in left)
+            )
+            raise PartitionUnreachable
         # one that leaves open whether there is a host outweighs one that has none
         return next((each for each in reversed(refusals) if each.name != NO_HOST), refusals[-1])
 
@@ -126,6 +126,6 @@ class Router:
         """Return whether a scheduler of a partition replies."""
         heard: list[bool] = []
         ping = {"method": "ping", "args": {"arg": ""}, "namespace": BASE_NAMESPACE, "version": "1.1"}
-        with suppress(NoReply, BrokerAway):
+        with suppress(NoReply, ReturnedToBroker):
             self._caller.call(partition.topic, ping, PING_PATIENCE, lambda: heard.append(True), again=False)
         return bool(heard)

@@ -120,18 +120,14 @@ def zone_fit(facts: RoutingFacts, partition: Partition) -> Preference:
 
 def flavor_fit(facts: RoutingFacts, partition: Partition) -> Preference:
     """Return how well a partition fits the flavor of a request."""
-    if _names_flavor(facts, partition):
+    if not partition.flavors.isdisjoint(facts.flavor) or any(
+        key in facts.extra_specs and value in {None, facts.extra_specs[key]}
+        for key, value in partition.extra_specs
+    ):
         return Preference.NAMED
     if partition.default:
         return Preference.DEFAULT
     return Preference.OTHERS if partition.names_flavors else Preference.ANY
-
-
-def _names_flavor(facts: RoutingFacts, partition: Partition) -> bool:
-    return not partition.flavors.isdisjoint(facts.flavor) or any(
-        key in facts.extra_specs and value in {None, facts.extra_specs[key]}
-        for key, value in partition.extra_specs
-    )
 
 
 def _hash(key: str | None, partition: Partition) -> bytes:

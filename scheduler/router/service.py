@@ -5,21 +5,18 @@ import time
 from typing import Any
 
 from oslo_config import cfg
-from oslo_log import log as logging
 
 from scheduler import conf as options
 from scheduler import errors
 from scheduler.conf.partitions import PREFIX, all_partitions
-from scheduler.router.proxy import Router, Unreachable
+from scheduler.router.proxy import Router
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.calls import Call
-from scheduler.rpc.client import BrokerAway, Client, ErrorReply
+from scheduler.rpc.client import Client, ErrorReply
 from scheduler.rpc.errors import of_failure
 from scheduler.rpc.methods import VERSION, Method, Methods
 from scheduler.rpc.server import Server
 from scheduler.rpc.transport import rpc_transport
-
-LOG = logging.getLogger(f"nova.{__name__}")
 
 MOST_IN_FLIGHT = 1000
 """Calls that are received and not answered; further ones are answered with an error."""
@@ -79,7 +76,7 @@ class RouterService:
 
         Raises:
             RemoteError: A partition has replied an error.
-            ReturnedToBroker: The broker is unavailable.
+            PartitionUnreachable, ReturnedToBroker: As ``Router.reply_to``.
         """
         if len(self.server.open_calls) > MOST_IN_FLIGHT:
             raise errors.RouterBusy(MOST_IN_FLIGHT)
@@ -87,13 +84,7 @@ class RouterService:
         message |= {f"_context_{key}": value for key, value in call.frame.context.items()}
         now = time.monotonic()
         patience = options.caller_patience(self.conf) - max(0.0, now - call.received)
-        try:
-            reply = self.router.reply_to(message, patience, again=call.may_have_left(now))
-        except Unreachable as error:
-            LOG.warning("No host found, and partitions did not answer: %s", error)
-            raise errors.PartitionUnreachable from None
-        except BrokerAway as error:
-            raise errors.ReturnedToBroker(str(error)) from error
+        reply = self.router.reply_to(message, patience, again=call.may_have_left(now))
         if isinstance(reply, ErrorReply):
             raise of_failure(*reply)
         return reply

@@ -18,6 +18,7 @@ import uuid
 from oslo_log import log as logging
 from oslo_serialization import jsonutils
 
+from scheduler.errors import ReturnedToBroker
 from scheduler.rpc import library
 from scheduler.rpc.bus import Bus, NobodyReads
 from scheduler.rpc.consumer import DELIVERED_BEFORE, Task
@@ -67,10 +68,6 @@ class NoReply(Exception):
     """No scheduler has replied, and none can reply any more."""
 
 
-class BrokerAway(Exception):
-    """The broker cannot be reached: it is not known what became of a call, and its reply may still come."""
-
-
 class _ReplyQueue:
     """A queue for the replies to one call at a time."""
 
@@ -114,7 +111,7 @@ class Client:
 
         Raises:
             NoReply: None came in time. What comes later finds no reply queue.
-            BrokerAway: The broker cannot be reached.
+            ReturnedToBroker: The broker cannot be reached, and the reply may still come.
         """
         replies = self._take()
         identity = uuid.uuid4().hex
@@ -162,26 +159,26 @@ class Client:
         """Delete a reply queue; return the reply if it came all the same.
 
         Raises:
-            BrokerAway: The queue was not deleted in time.
+            ReturnedToBroker: The queue was not deleted in time.
         """
         self._on_connection(partial(self._try, partial(self._delete, replies)))
         try:
             return _receive(replies, identity, QUEUE_TIMEOUT, time.monotonic() + QUEUE_TIMEOUT)
         except queue.Empty:
-            raise BrokerAway("a reply queue cannot be deleted in time") from None
+            raise ReturnedToBroker("a reply queue cannot be deleted in time") from None
 
     def _take(self) -> _ReplyQueue:
         """Return a reply queue that no call uses.
 
         Raises:
-            BrokerAway: The broker does not make one in time.
+            ReturnedToBroker: The broker does not make one in time.
         """
         if self._spare.qsize() <= SPARE // 2:
             self._on_connection(partial(self._try, self._make_queues))
         try:
             return self._spare.get(timeout=QUEUE_TIMEOUT)
         except queue.Empty:
-            raise BrokerAway("the broker made no reply queue in time") from None
+            raise ReturnedToBroker("the broker made no reply queue in time") from None
 
     # -- on the thread that reads ----------------------------------------------------------------------------
 

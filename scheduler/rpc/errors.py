@@ -8,8 +8,7 @@
 """
 
 from collections.abc import Mapping
-
-from oslo_serialization import jsonutils
+import json
 
 from scheduler import errors
 from scheduler.logs import sanitize
@@ -77,7 +76,7 @@ def _class(name: str, module: str = MODULE) -> type[RemoteError]:
 
 def _can_be_sent(error: Exception) -> bool:
     try:
-        jsonutils.dumps([str(error), error.args, getattr(error, "kwargs", {})], default=_refuse)
+        json.dumps([str(error), error.args, getattr(error, "kwargs", {})])
     except Exception:  # noqa: BLE001 - an error's own __str__ may raise anything
         return False
     return True
@@ -89,10 +88,6 @@ def _is_short_line(text: str) -> bool:
 
 def _short_line(text: str) -> str:
     return text if _is_short_line(text) else sanitize(text[:_LONGEST_TEXT])
-
-
-def _refuse(value: object) -> None:
-    raise TypeError(type(value).__name__)
 
 
 def _describe(error: BaseException) -> str:

@@ -59,21 +59,13 @@ def _ask(explainer: Explainer, question: str, context: RequestContext, /, **argu
     return answer(**{name: _CHECKS[name](value, name) for name, value in arguments.items()})
 
 
-def _text_or_null(value: object, name: str) -> str | None:
-    return None if value is None else checks.text(value, name)
-
-
-def _entries(value: object, name: str) -> int:
-    return int(min(checks.number(value, name), MOST_ENTRIES))
-
-
 _CHECKS: Mapping[str, Callable[[object, str], object]] = {
     "name": checks.text,
     "host": checks.text,
-    "project": _text_or_null,
+    "project": lambda value, name: None if value is None else checks.text(value, name),
     "failed": checks.flag,
     "since": checks.number,
-    "at_most": _entries,
+    "at_most": lambda value, name: int(min(checks.number(value, name), MOST_ENTRIES)),
 }
 
 

@@ -3,7 +3,7 @@
 The endpoint checks its arguments and calls the manager.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 import time
 from typing import TYPE_CHECKING
 
@@ -69,17 +69,15 @@ class Scheduler:
         return {
             "update_aggregates": lambda _arguments: self._manager.reread_aggregates(),
             "delete_aggregate": lambda _arguments: self._manager.reread_aggregates(),
-            "update_instance_info": self._update_instances,
-            "delete_instance_info": self._delete_instance,
+            "update_instance_info": lambda arguments: self._manager.reread_instances(
+                checks.uuids_of_instances(arguments.get("instance_info"))
+            ),
+            "delete_instance_info": lambda arguments: self._manager.forget_instance(
+                checks.text(arguments.get("instance_uuid"), "instance_uuid")
+            ),
             # where instances are is read from the databases
             "sync_instance_info": lambda _arguments: None,
         }
-
-    def _update_instances(self, arguments: Mapping[str, object]) -> None:
-        self._manager.reread_instances(checks.uuids_of_instances(arguments.get("instance_info")))
-
-    def _delete_instance(self, arguments: Mapping[str, object]) -> None:
-        self._manager.forget_instance(checks.text(arguments.get("instance_uuid"), "instance_uuid"))
 
 
 def build(
@@ -112,9 +110,5 @@ def methods(
     }
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
-        table[None, "oslo_rpc_server_ping"] = Method("1.0", _ping)
+        table[None, "oslo_rpc_server_ping"] = Method("1.0", lambda _context, **_arguments: "pong")
     return Methods(table, scheduler.casts(), ObjectSerializer(LARGEST_ARGUMENT), clock)
-
-
-def _ping(_context: RequestContext, **_arguments: object) -> str:
-    return "pong"

@@ -64,20 +64,13 @@ def notification_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     return _make(f"[{group}]/transport_url", messaging.get_notification_transport, conf, url or None)
 
 
-def _check_server(url: messaging.TransportURL) -> None:
-    """Check that the password has no "/": what precedes it would be read, and shown, as server and port.
-
-    Raises:
-        ValueError: It has one.
-    """
-    if "@" in (url.virtual_host or "") and not any(host.username for host in url.hosts):
-        raise ValueError
-
-
 def _make(option: str, make: _Make, conf: cfg.ConfigOpts, url: str | None) -> messaging.Transport:
     try:
         made = make(conf, url, list(ERROR_MODULES))
-        _check_server(messaging.TransportURL.parse(conf, url))
+        parsed = messaging.TransportURL.parse(conf, url)
+        # A "/" in the password: what precedes it would be read, and shown, as server and port.
+        if "@" in (parsed.virtual_host or "") and not any(host.username for host in parsed.hosts):
+            raise ValueError
         return made
     except (messaging.DriverLoadFailure, ImportError) as error:
         step = "; install the package of this driver" if isinstance(error, ImportError) else ""

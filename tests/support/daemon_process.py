@@ -127,7 +127,7 @@ original = command.parts
 
 
 def parts(conf):
-    from scheduler.daemon.parts import Periodic, ServiceParts
+    from scheduler.daemon.service import Periodic, ServiceParts
     from scheduler.health.state import ServiceState
 
     if "TEST_HANGUP" in os.environ and not conf.check_config:

@@ -23,7 +23,7 @@ from scheduler import objects
 from scheduler.bounds import outages
 from scheduler.conf.partitions import Partition
 from scheduler.daemon import service
-from scheduler.daemon.parts import Periodic, ServiceParts
+from scheduler.daemon.service import Periodic, ServiceParts
 from scheduler.hosts.aggregates import Aggregates
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.rows import HostRow, ServiceRow

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.errors import NoValidHost
-from scheduler.rpc import client, transport
+from scheduler.errors import NoValidHost, ReturnedToBroker
+from scheduler.rpc import transport
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.client import Client, NoReply, Patience
 from scheduler.rpc.errors import for_caller
@@ -124,7 +124,7 @@ def test_replies_are_read_again_after_the_connection_was_lost(serve, calling):
     def answered():
         try:
             return calling.call(TOPIC, MESSAGE, Patience(2.0, 60.0)) == ["there"]
-        except (NoReply, client.BrokerAway):
+        except (NoReply, ReturnedToBroker):
             return False
 
     assert eventually(answered, 30)

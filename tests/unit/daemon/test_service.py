@@ -6,8 +6,7 @@ import pytest
 
 from scheduler import conf as options
 from scheduler import errors
-from scheduler.daemon.parts import Periodic, ServiceParts
-from scheduler.daemon.service import Service
+from scheduler.daemon.service import Periodic, Service, ServiceParts
 
 
 class Monitor:

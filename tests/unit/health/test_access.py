@@ -9,8 +9,7 @@ import types
 import pytest
 
 from scheduler.errors import ConfigError
-from scheduler.health.access import Access
-from scheduler.health.address import Address
+from scheduler.health.access import Access, Address
 from scheduler.health.endpoint import MonitoringEndpoint, Page
 from tests.integration.certificates import make_certificates
 

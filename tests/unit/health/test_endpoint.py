@@ -11,8 +11,7 @@ import threading
 import pytest
 
 from scheduler import errors
-from scheduler.health.access import Access
-from scheduler.health.address import Address
+from scheduler.health.access import Access, Address
 from scheduler.health.endpoint import LARGEST_REQUEST, MOST_CONNECTIONS, MonitoringEndpoint, Page
 from tests.integration.certificates import make_certificates
 from tests.support.waiting import eventually

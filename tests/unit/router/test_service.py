@@ -3,12 +3,11 @@ from types import SimpleNamespace
 import pytest
 
 from scheduler import conf as options
-from scheduler.errors import BerthError, ConfigError, ReturnedToBroker
+from scheduler.errors import BerthError, ConfigError
 from scheduler.request.past import Past
 from scheduler.router import service
-from scheduler.router.proxy import Unreachable
 from scheduler.router.service import MOST_AT_ONCE, MOST_IN_FLIGHT, RouterService
-from scheduler.rpc.client import BrokerAway, ErrorReply
+from scheduler.rpc.client import ErrorReply
 from scheduler.rpc.errors import RemoteError
 from tests.support.calls import make_call
 
@@ -84,12 +83,6 @@ def test_an_error_is_replied_as_the_scheduler_has_sent_it(ask):
     assert (str(error), error.kwargs) == ("No valid host was found.", {"code": 500})
 
 
-def test_partitions_that_do_not_answer_are_an_outage(ask, caplog):
-    error = ask(Router(Unreachable("a, b")))
-    assert error.nova_name == "CellTimeout"
-    assert "partitions did not answer: a, b" in caplog.text
-
-
 def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
     router = Router([])
     assert ask(router, in_flight=MOST_IN_FLIGHT) == []
@@ -97,10 +90,6 @@ def test_beyond_the_bound_calls_are_answered_with_an_error(ask):
     assert "rejects further ones" in str(error)
     assert error.nova_name == "CellTimeout"
     assert len(router.asked) == 1
-
-
-def test_a_call_of_which_nothing_is_known_is_returned_to_the_broker(ask):
-    assert isinstance(ask(Router(BrokerAway("gone"))), ReturnedToBroker)
 
 
 def test_a_router_needs_a_partition(load):

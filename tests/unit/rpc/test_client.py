@@ -2,6 +2,7 @@ import threading
 
 import pytest
 
+from scheduler.errors import ReturnedToBroker
 from scheduler.rpc import client
 
 
@@ -20,7 +21,7 @@ def test_a_call_is_given_up_in_time_though_its_scheduler_goes_on(monkeypatch):
     end = threading.Timer(5.0, replies.received.put, [None])
     end.start()
     try:
-        with pytest.raises(client.BrokerAway):
+        with pytest.raises(ReturnedToBroker):
             caller._give_up(replies, "call")
     finally:
         end.cancel()
