@@ -1,6 +1,7 @@
 """The API of the cloud as its administrator has it, by openstacksdk: operations to their ends."""
 
 from collections.abc import Callable, Collection
+import contextlib
 import functools
 import time
 from typing import Any
@@ -12,6 +13,7 @@ from openstack.compute.v2.server import Server
 from openstack.connection import Connection
 from openstack.exceptions import BadRequestException, ResourceFailure, ResourceTimeout, SDKException
 from tools.openstack.layout import Layout
+from tools.rig.service import until
 
 #: Up to this one an evacuated server is started on its new host.
 MICROVERSION = "2.94"
@@ -197,18 +199,12 @@ class Api:
         self.compute.update_service(self.service(host), is_forced_down=True)
 
     def force_up(self, host: str) -> None:
-        """Declare that a compute is back, once it has removed what was evacuated.
+        """Declare that a compute is back, once it has removed what was evacuated; raises RuntimeError."""
 
-        Raises:
-            BadRequestException: It has not done so in time.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while True:
-            try:
+        def accepted() -> bool:
+            with contextlib.suppress(BadRequestException):
                 self.compute.update_service(self.service(host), is_forced_down=False)
-            except BadRequestException:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1)
-            else:
-                return
+                return True
+            return False
+
+        until(accepted, f"{host} cannot be forced up", PATIENCE)

@@ -44,8 +44,7 @@ def install(layout: Layout, _: argparse.Namespace) -> int:
 def up(layout: Layout, options: argparse.Namespace) -> int:
     """Start what does not run, and make what is missing."""
     layout.prepare(options.hosts)
-    deployment = Deployment(layout)
-    deployment.up(options.scheduler)
+    Deployment(layout).up(options.scheduler)
     return 0
 
 
@@ -138,7 +137,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["migrate"].add("--operations", 20, "operations that end in each phase, at least")
     each["migrate"].add("--revision", "", "another revision of this repository, which serves in between")
     each["burst"].add("--servers", 100, "servers of a burst")
-    each["burst"].add("--rounds", 1, "bursts of each scheduler")
     each["outage"].share(seconds=30.0, seed=1, minutes=90.0)
     each["outage"].add("--servers", 24, "servers of each burst")
     faults = [f"{part}:{way}" for part in outage.PARTS for way in outage.WAYS]
@@ -156,13 +154,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     each["plans"].add("--servers", 24, "servers in the cloud")
     each["shadow"].share(callers=4, seed=1, minutes=60.0)
     each["tempest"].add("--tests", "scheduler", "which tests", choices=tempest.SETS)
-    each["tempest"].add_argument("--resume", action="store_true", help="use results of earlier runs")
     for name in ("outage", "tempest"):
         each[name].add("--schedulers", list(SWAPPED), "schedulers, in turns", nargs="+", choices=SWAPPED)
     each["tempest"].share(minutes=300.0)
     each["tempest"].add("--concurrency", 2, "tests at the same time")
     each["short"].share(callers=2, seed=1, minutes=20.0)
-    each["short"].set_defaults(tests="short", schedulers=["berth"], resume=False, revision="", concurrency=2)
+    each["short"].set_defaults(tests="short", schedulers=["berth"], revision="", concurrency=2)
     each["short"].add("--operations", 4, "operations that end in each phase of the swap, at least")
     options = parser.parse_args(arguments)
     if options.command == "up":

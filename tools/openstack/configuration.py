@@ -40,10 +40,6 @@ class Configuration:
         """Return the path of a file by its name, such as ``nova/nova.conf``."""
         return self._layout.directory / "etc" / name
 
-    def compute(self, host: str) -> Path:
-        """Return the file of a nova-compute that is read after that of its cell."""
-        return self.path(f"nova/{host}/compute.conf")
-
     def write(self) -> None:
         """Write all files, and make the directories that they name."""
         directory = self._layout.directory

@@ -19,8 +19,7 @@ DATABASES = (
     "placement",
     "neutron",
     "nova_api",
-    "nova_cell0",
-    *(f"nova_{cell}" for cell in CELLS),
+    *(f"nova_{each}" for each in ("cell0", *CELLS)),
 )
 #: Seconds until all computes have reported.
 REPORT_TIMEOUT = 300
@@ -45,9 +44,12 @@ class Deployment:
         software.make(self._layout.software)
         self._services.configuration.write()
         self._services.supervise()
-        self._start_servers()
-        for name, step in {"databases": self._make_databases, "schemas": self._make_schemas}.items():
-            self._once(name, step)
+        self._once("data of MariaDB", self._services.make_mariadb)
+        self._say("Starting MariaDB and RabbitMQ")
+        self._services.start("mariadb", "rabbitmq")
+        self._once("virtual hosts", lambda: self._services.rabbit.make_vhosts(VHOSTS))
+        self._once("databases", self._make_databases)
+        self._once("schemas", self._make_schemas)
         self._once("bootstrap", self._bootstrap)
         self._say("Starting Keystone, Placement, Glance, Neutron")
         self._services.start("keystone")
@@ -85,21 +87,9 @@ class Deployment:
             with self._layout.step(name):
                 step()
 
-    def _start_servers(self) -> None:
-        if not self._layout.done("data of MariaDB"):
-            shutil.rmtree(self._layout.directory / "mariadb", ignore_errors=True)
-            with self._layout.step("data of MariaDB"):
-                self._services.make_mariadb()
-        self._say("Starting MariaDB and RabbitMQ")
-        self._services.start("mariadb", "rabbitmq")
-        if not self._layout.done("virtual hosts"):
-            with self._layout.step("virtual hosts"):
-                self._services.rabbit.make_vhosts(VHOSTS)
-
     def _make_databases(self) -> None:
-        engine = sa.create_engine(
-            self._layout.database("mysql"), isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
-        )
+        url = self._layout.database("mysql")
+        engine = sa.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
         with engine.connect() as connection:
             for name in DATABASES:
                 connection.execute(sa.text(f"DROP DATABASE IF EXISTS {name}"))
@@ -109,10 +99,9 @@ class Deployment:
         files = self._services.configuration.path
         commands = [
             ["neutron-db-manage", "--config-file", files("neutron/neutron.conf"), "upgrade", "heads"],
-            ["nova-manage", "--config-file", files("nova/nova.conf"), "db", "sync", "--local_cell"],
             *(
-                ["nova-manage", "--config-file", files(f"nova/{cell}.conf"), "db", "sync", "--local_cell"]
-                for cell in CELLS
+                ["nova-manage", "--config-file", files(f"nova/{name}.conf"), "db", "sync", "--local_cell"]
+                for name in ("nova", *CELLS)
             ),
             ["nova-manage", "--config-file", files("nova/nova.conf"), "api_db", "sync"],
             ["keystone-manage", "--config-file", files("keystone/keystone.conf"), "db_sync"],
@@ -123,14 +112,11 @@ class Deployment:
             list(pool.map(lambda command: self._run(*map(str, command)), commands))
 
     def _bootstrap(self) -> None:
-        keystone = [
-            "keystone-manage",
-            "--config-file",
-            str(self._services.configuration.path("keystone/keystone.conf")),
-        ]
-        user = str(os.getuid()), str(os.getgid())
+        file = str(self._services.configuration.path("keystone/keystone.conf"))
+        keystone = ["keystone-manage", "--config-file", file]
+        owner = ["--keystone-user", str(os.getuid()), "--keystone-group", str(os.getgid())]
         for what in ("fernet_setup", "credential_setup"):
-            self._run(*keystone, what, "--keystone-user", user[0], "--keystone-group", user[1])
+            self._run(*keystone, what, *owner)
         url = self._layout.url("identity")
         urls = [f"--bootstrap-{kind}-url={url}" for kind in ("public", "internal", "admin")]
         password = f"--bootstrap-password={self._layout.password}"

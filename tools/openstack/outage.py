@@ -100,15 +100,10 @@ class Outage:
             refused = list(booted).count(None)
         found = self._settled(name)
         self._api.delete_named(name)
-        left = self._left()
+        time.sleep(LATE)
+        left = self._api.consumers() - {each.id for each in self._api.servers()}
         self._api.drop_allocations(left)
         return Result(self._scheduler, f"{part} {way}", refused, found, len(left))
-
-    def _left(self) -> list[str]:
-        """Return who still has allocations but is no server, once a scheduler can make none of them."""
-        time.sleep(LATE)
-        servers = {each.id for each in self._api.servers()}
-        return sorted(self._api.consumers() - servers)
 
     def _broken(self, part: str, way: str) -> contextlib.AbstractContextManager[None]:
         scheduler = part == "scheduler"

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 from pathlib import Path
+import shutil
 import signal
 import sys
 import time
@@ -239,9 +240,16 @@ class Services:
     def _described(self) -> dict[str, tuple[Iterable[str | Path], Mapping[str, str]]]:
         """Return the command of each service and its variables."""
         files, program = self.configuration.path, self._layout.program
-        nova = self._layout.nova_conf
+        nova, socket = self._layout.nova_conf, f"--socket={self._layout.directory}/mariadb.socket"
+        mariadb = [
+            "mariadbd",
+            *self._mariadb(),
+            socket,
+            f"--port={self._layout.port('mariadb')}",
+            *DATABASE_OPTIONS,
+        ]
         found: dict[str, tuple[Iterable[str | Path], Mapping[str, str]]] = {
-            "mariadb": (self._mariadb(), {"PATH": servers.path_of_servers()}),
+            "mariadb": (mariadb, {"PATH": servers.path_of_servers()}),
             "rabbitmq": (["rabbitmq-server"], self.rabbit.variables),
         }
         for name in API_SERVICES:
@@ -260,7 +268,7 @@ class Services:
             paths = [files(f"nova/{each}") for each in read]
             found[name] = [program("nova-conductor"), *_config_files(paths)], {}
         for name, cell in self._layout.hosts.items():
-            both = (files(f"nova/{cell}.conf"), self.configuration.compute(name))
+            both = (files(f"nova/{cell}.conf"), files(f"nova/{name}/compute.conf"))
             found[name] = [program("nova-compute"), *_config_files(both)], {}
         berth = {"PYTHONPATH": environment_of_berth()["PYTHONPATH"]}
         shadow = ["run", "--directory", self._layout.directory / "shadow"]
@@ -273,21 +281,14 @@ class Services:
         }
 
     def make_mariadb(self) -> None:
-        """Make the data of the database server."""
-        servers.make_mariadb(self._common_options())
+        """Make the data of the database server, in place of those of an interrupted try."""
+        shutil.rmtree(self._layout.directory / "mariadb", ignore_errors=True)
+        servers.make_mariadb(self._mariadb())
 
-    def _common_options(self) -> list[str]:
+    def _mariadb(self) -> list[str]:
+        """Return the options that the server and what makes its data have."""
         directory = self._layout.directory / "mariadb"
         return ["--no-defaults", f"--datadir={directory}", f"--user={getpass.getuser()}"]
-
-    def _mariadb(self) -> list[str | Path]:
-        return [
-            "mariadbd",
-            *self._common_options(),
-            f"--socket={self._layout.directory}/mariadb.socket",
-            f"--port={self._layout.port('mariadb')}",
-            *DATABASE_OPTIONS,
-        ]
 
 
 class Schedulers:

@@ -36,9 +36,6 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
     clean = True
     for name in options.schedulers:
         kept = layout.directory / "tempest" / f"{options.tests}-{name}.csv"
-        if options.resume and kept.exists():
-            results[name] = read(kept.read_text())
-            continue
         Schedulers(layout).replace(name)
         print(f"Running the tests of {options.tests} with {name}", flush=True)
         results[name] = Tempest(layout, options.minutes).run(options.tests, options.concurrency, kept)

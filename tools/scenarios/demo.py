@@ -44,8 +44,7 @@ def run(options: argparse.Namespace, directory: Path, rabbit: servers.Rabbit | N
     started = time.monotonic()
     announce = demo_report.progress(time.monotonic)
     with RunningWorld(world(options), directory, rabbit, announce) as cloud:
-        demo_report.parts(cloud, options.schedulers, time.monotonic() - started)
-
+        print(f"  up in {time.monotonic() - started:.1f} s, Placement at {cloud.placement_url}")
         requests = make_requests(options.instances, options.seed)
         demo_report.say(f"Booting {options.instances} instances in {len(requests)} requests")
         started = time.monotonic()
@@ -58,7 +57,7 @@ def run(options: argparse.Namespace, directory: Path, rabbit: servers.Rabbit | N
         demo_report.errors(records, causes)
         demo_report.totals(requests, records, took)
         if len(deciders) > 1:
-            demo_report.deciders(deciders, records, cloud.fleet.partition_of_host())
+            demo_report.deciders(deciders)
 
         chosen = demo_moves.choose(requests, records, FLAVORS)
         resized, wrong = demo_moves.resize(cloud, *chosen) if chosen else ({}, [])

@@ -50,19 +50,6 @@ def progress(clock):
     return announce
 
 
-def parts(cloud, schedulers, seconds):
-    """Print the parts of the cloud with so many schedulers of each partition, and the time of their start."""
-    partitions = len(cloud.world.partitions)
-    several = f" in each of {partitions} partitions, and a router" if partitions else ""
-    bus = "RabbitMQ, a virtual host for each cell" if cloud.rabbit else "in memory; it polls every 50 ms"
-    print(f"  message bus  {bus}")
-    print(f"  databases    API, cell0, {', '.join(cell.name for cell in cloud.fleet.cells)} (SQLite)")
-    print(f"  Placement    {cloud.placement_url}, {count_text(len(cloud.fleet.hosts), 'resource provider')}")
-    print(f"  schedulers   {schedulers}{several}")
-    print("  services     super-conductor; in each cell a conductor and its computes")
-    print(f"  up in {seconds:.1f} s")
-
-
 def waited(record):
     """Return the seconds that the super-conductor's call to the scheduler took."""
     return next((event.took for event in record.events if event.took is not None), 0.0)
@@ -76,22 +63,12 @@ def instances(requests, records):
         took = round(1000 * waited(known[request.uuids[0]]))
         described = (number, request.flavor.name, request.zone or "any", took)
         for uuid in request.uuids:
-            rows.append((*described, *_outcome(known[uuid])))
+            record, last = known[uuid], known[uuid].last
+            place = last.cell or "-", record.host or "-", record.attempts, last.alternates
+            rows.append((*described, uuid[:8], *place, story(record)))
             described = ("",) * len(described)
     table(HEADERS, rows)
     print(f"\n  {LEGEND}\n  MS: time of the call to the scheduler. SPARE: alternates that were not needed.")
-
-
-def _outcome(record):
-    last = record.last
-    return (
-        record.instance_uuid[:8],
-        last.cell or "-",
-        record.host or "-",
-        record.attempts,
-        last.alternates,
-        story(record),
-    )
 
 
 def story(record):
@@ -123,26 +100,17 @@ def totals(requests, records, took):
     times = [1000 * waited(known[request.uuids[0]]) for request in requests]
     print(f"  built          {len(active)} of {len(records)}, {moved} of them on an alternate host")
     print(f"  in ERROR       {sum(record.state == journal.ERROR for record in records)}")
-    for cell in sorted({record.last.cell for record in active}):
-        here = [record.host for record in active if record.last.cell == cell]
-        print(f"  in {cell:<12}{len(here)} on {count_text(len(set(here)), 'host')}")
     if times:
         print(f"  a request      {statistics.median(times):.0f} ms median, {max(times):.0f} ms at most")
     print(f"  all together   {took:.1f} s")
 
 
-def deciders(found, records, partition_of_host):
-    """Print which scheduler decided how many requests, and where the instances are."""
+def deciders(found):
+    """Print which scheduler decided how many requests."""
     say("Who decided")
-    whole = "-" if partition_of_host else "all hosts"
-    rows = [(one.name, one.partition or whole, one.placed, one.refused) for one in found]
+    rows = [(one.name, one.partition or "all hosts", one.placed, one.refused) for one in found]
     table(("SCHEDULER", "PARTITION", "PLACED", "REFUSED"), rows)
     print("  REFUSED: no host was found.")
-    hosts = [record.host for record in records if record.state == journal.ACTIVE]
-    for partition in sorted(set(partition_of_host.values())):
-        here = [host for host in hosts if partition_of_host[host] == partition]
-        built = count_text(len(here), "instance")
-        print(f"  in {partition:<12}{built} on {count_text(len(set(here)), 'host')}")
 
 
 def verdict(found, finished):

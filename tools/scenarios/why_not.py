@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator
 import contextlib
 from dataclasses import dataclass, field, replace
 from functools import partial
-import json
 import math
 from pathlib import Path
 import random
@@ -99,7 +98,7 @@ def _compare(cloud: RefusingCloud, wanted: Wanted, report: Report, where: str) -
             report.problems.append(
                 f"{where}: {wanted} finds hosts, but not by its dry run: {planned.summary}"
             )
-        _release(cloud, uuids)
+        cloud.release(uuids)
         return
     report.counts["refused"] += 1
     why = decision.why
@@ -134,7 +133,8 @@ def _compare_without(
     found: Callable[[str], None],
 ) -> None:
     wanted, why, uuids = refused
-    told = sum(hosts for name, hosts in _said(why).items() if _is(name, removal.name))
+    names = removal.name, f"{removal.name} ("
+    told = sum(n for name, n in _said(why).items() if name == names[0] or name.startswith(names[1]))
     if not told and removal.name in " ".join(why.notes):
         report.counts["not asked in time"] += 1
         return
@@ -150,10 +150,6 @@ def _compare_without(
             found(f"without {removal.name} {actual} more instances, told {told}")
     elif told != actual:
         found(f"without {removal.name} {actual} hosts, told {told}")
-
-
-def _is(name: str, removed: str) -> bool:
-    return name == removed or name.startswith(f"{removed} (")
 
 
 def _said(why: Why) -> dict[str, int]:
@@ -173,57 +169,42 @@ def _actual(cloud: RefusingCloud, removal: Removal, why: Why, uuids: list[str]) 
         decision = cloud.decide(spec, some)
         if decision.error is not None:
             return 0
-        _release(cloud, some)
+        cloud.release(some)
         return 1
-
-
-def _release(cloud: RefusingCloud, uuids: list[str]) -> None:
-    cloud.release(uuids)
 
 
 def removals(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
     """Yield the constraints of a request, one by one."""
-    yield from _of_resources(wanted)
-    yield from _of_traits(wanted)
-    yield from _of_aggregates(cloud, wanted)
-    if wanted.ignored:
-        yield Removal("ignored by the request", replace(wanted, ignored=()))
-    if wanted.destination:
-        name = f"the requested destination {wanted.destination[0]}"
-        yield Removal(name, replace(wanted, destination=None))
-    yield Removal("an enabled compute service", wanted, cloud.enabled)
-    for name, applies in FILTERS.items():
-        if applies(wanted):
-            yield Removal(name, wanted, lambda name=name: cloud.without_filter(name))
-
-
-def _of_resources(wanted: Wanted) -> Iterator[Removal]:
-    if not wanted.numa:
-        yield Removal(f"{wanted.vcpus} VCPU", replace(wanted, vcpus=0))
-        yield Removal(f"{wanted.memory_mb} MEMORY_MB", replace(wanted, memory_mb=0))
-    if wanted.root_gb:
-        yield Removal(f"{wanted.root_gb} DISK_GB", replace(wanted, root_gb=0))
-    if wanted.vgpus:
-        yield Removal("group 1", replace(wanted, vgpus=0))
-    if wanted.tree_vgpus:
-        yield Removal(f"{wanted.tree_vgpus} VGPU", replace(wanted, tree_vgpus=0))
-
-
-def _of_traits(wanted: Wanted) -> Iterator[Removal]:
+    numa = bool(wanted.numa)
+    plain = {
+        "vcpus": (f"{wanted.vcpus} VCPU", 0, not numa),
+        "memory_mb": (f"{wanted.memory_mb} MEMORY_MB", 0, not numa),
+        "root_gb": (f"{wanted.root_gb} DISK_GB", 0, wanted.root_gb),
+        "vgpus": ("group 1", 0, wanted.vgpus),
+        "tree_vgpus": (f"{wanted.tree_vgpus} VGPU", 0, wanted.tree_vgpus),
+        "zone": (f"availability zone {wanted.zone}", None, wanted.zone),
+        "tenant": (f"required aggregate tenant of project {TENANT}", False, wanted.tenant),
+        "ignored": ("ignored by the request", (), wanted.ignored),
+        "destination": (
+            f"the requested destination {(wanted.destination or '?')[0]}",
+            None,
+            wanted.destination,
+        ),
+    }
+    for attribute, (name, nothing, applies) in plain.items():
+        if applies:
+            yield Removal(name, replace(wanted, **{attribute: nothing}))
     for name in wanted.traits:
         left = tuple(one for one in wanted.traits if one != name)
         yield Removal(f"required trait {name}", replace(wanted, traits=left))
     for name in wanted.forbidden:
         yield Removal(f"forbidden trait {name}", replace(wanted, forbidden=()))
-
-
-def _of_aggregates(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
-    if wanted.zone:
-        yield Removal(f"availability zone {wanted.zone}", replace(wanted, zone=None))
-    if wanted.tenant:
-        yield Removal(f"required aggregate tenant of project {TENANT}", replace(wanted, tenant=False))
     if any(each.name == "isolated" for each in cloud.fleet.aggregates):
         yield Removal("forbidden aggregate isolated", wanted, cloud.without_isolation)
+    yield Removal("an enabled compute service", wanted, cloud.enabled)
+    for name, applies in FILTERS.items():
+        if applies(wanted):
+            yield Removal(name, wanted, lambda name=name: cloud.without_filter(name))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -234,24 +215,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add("--least", 3, "hosts of a cloud at least")
     parser.add("--most", 300, "hosts of a cloud at most; six of ten have up to 9, one more than 60")
     parser.add("--requests", REQUESTS, "requests in each cloud")
-    parser.add(
-        "--results", None, "a file of results by seed; clouds that it has are not run again", type=Path
-    )
     parser.add("--save", None, "a directory for clouds of false statements, as the suite has them", type=Path)
     options = parser.parse_args(arguments)
     total, end = Report(), time.monotonic() + options.minutes * 60
     kinds = Kinds((options.least, options.most))
-    known = _read(options.results)
-    seeds = [seed for seed in range(options.seed, options.seed + options.clouds) if seed not in known]
-    for report in known.values():
-        total.add(report)
+    seeds = range(options.seed, options.seed + options.clouds)
     with (
         command.running("why-not") as directory,
         contextlib.closing(run(directory, seeds, options.requests, kinds)) as found,
     ):
-        for seed, report in found:
+        for _seed, report in found:
             total.add(report)
-            _keep(options.results, seed, report)
             if time.monotonic() > end:
                 break
     for name, count in sorted(total.counts.items()):
@@ -263,17 +237,3 @@ def main(arguments: list[str] | None = None) -> int:
     for number, text in enumerate(total.saved if options.save else ()):
         (options.save / f"{number}.json").write_text(text)
     return 1 if total.problems else 0
-
-
-def _read(results: Path | None) -> dict[int, Report]:
-    if results is None or not results.exists():
-        return {}
-    kept = map(json.loads, results.read_text().splitlines())
-    return {one["seed"]: Report(Counter(one["counts"]), one["problems"]) for one in kept}
-
-
-def _keep(results: Path | None, seed: int, report: Report) -> None:
-    if results is not None:
-        kept = {"seed": seed, "counts": report.counts, "problems": report.problems}
-        with results.open("a") as file:
-            file.write(json.dumps(kept) + "\n")

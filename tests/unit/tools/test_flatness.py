@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 
 import pytest
 
@@ -46,8 +47,7 @@ def test_growth_after_the_warm_up_is_judged(taken, growing):
 
 def test_a_growth_says_how_much_and_in_how_many_requests():
     (memory, *_) = flatness.judge(series(memory=lambda n: 200.0 + n))
-    assert memory.per_10000 == pytest.approx(100.0)
-    assert "GROWS" in str(memory)
+    assert re.search(r"in \d+ requests .*: GROWS", str(memory))
 
 
 def test_samples_before_the_end_of_the_warm_up_time_are_not_judged():
