@@ -13,7 +13,7 @@ from tools.openstack.layout import Layout
 from tools.openstack.programs import show_audits
 from tools.openstack.services import Schedulers, Services
 from tools.openstack.users import Users
-from tools.rig.faults import broken, stopped
+from tools.rig.faults import Fault, broken, stopped
 
 CALLERS = 4
 #: Seconds without any change after which a server that is being built is left in BUILD: with a broker that is
@@ -49,19 +49,16 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
     chosen = options.only or [f"{part}:{way}" for part in PARTS for way in WAYS]
     results = []
     deadline = time.monotonic() + options.minutes * 60
+    print("scheduler  fault                 ACTIVE  ERROR  other  not accepted  left in Placement")
     for name in options.schedulers:
         Schedulers(layout).replace(name)
-        outage = Outage(layout, name, options)
+        rng = random.Random(options.seed)
         for fault in chosen:
             if time.monotonic() > deadline:
                 print(f"no time for {fault} with {name}")
                 continue
-            part, _, way = fault.partition(":")
-            results.append(outage.result(part, way))
+            results.append(result(layout, name, fault, options, rng))
             print(line_of(results[-1]), flush=True)
-    print("scheduler  fault                 ACTIVE  ERROR  other  not accepted  left in Placement")
-    for each in sorted(results, key=lambda each: chosen.index(each.fault.replace(" ", ":"))):
-        print(line_of(each))
     clean = show_audits(layout)
     return 1 if not clean or any(each.states["ERROR"] for each in results if each.scheduler == "berth") else 0
 
@@ -74,54 +71,45 @@ def line_of(result: Result) -> str:
     return f"{result.scheduler:9}  {result.fault:20}  {ended}  {result.refused:12}  {result.left:17}"
 
 
-class Outage:
-    """One burst with one fault in it."""
+def result(
+    layout: Layout, scheduler: str, fault: str, options: argparse.Namespace, rng: random.Random
+) -> Result:
+    """Let users boot servers while a part is broken, heal it, and wait for all."""
+    api, seconds, what = Api(layout), options.seconds, fault.replace(":", " ")
+    name = f"outage-{fault.replace(':', '-')}-{rng.getrandbits(32):x}"
+    # Half of the boots come before the fault and at its begin, the others while it lasts
+    times = sorted(rng.uniform(0, seconds) for _ in range(options.servers))
+    _ = api.image, api.flavors  # which gets the token, too
+    with Users(api, max(CALLERS, options.servers // 4)) as users:
+        booted = users.boot(f"{name}-", options.servers, times)
+        time.sleep(seconds / 10)
+        with _broken(layout, scheduler, fault)(seconds):
+            time.sleep(seconds)
+        refused = list(booted).count(None)
+    states = _settled(api, name)
+    api.delete_named(name)
+    time.sleep(LATE)
+    left = api.consumers() - {each.id for each in api.servers()}
+    api.drop_allocations(left)
+    return Result(scheduler, what, refused, states, len(left))
 
-    def __init__(self, layout: Layout, scheduler: str, options: argparse.Namespace) -> None:
-        """Describe it; ``result`` runs it."""
-        self._services = Services(layout)
-        self._schedulers = Schedulers(layout)
-        self._scheduler = scheduler
-        self._api = Api(layout)
-        self._seconds, self._servers = options.seconds, options.servers
-        self._random = random.Random(options.seed)
 
-    def result(self, part: str, way: str) -> Result:
-        """Let users boot servers while the part is broken, heal it, and wait for all."""
-        name = f"outage-{part}-{way}-{self._random.getrandbits(32):x}"
-        # Half of the boots come before the fault and at its begin, the others while it lasts
-        times = sorted(self._random.uniform(0, self._seconds) for _ in range(self._servers))
-        _ = self._api.image, self._api.flavors  # which gets the token, too
-        with Users(self._api, max(CALLERS, self._servers // 4)) as users:
-            booted = users.boot(f"{name}-", self._servers, times)
-            time.sleep(self._seconds / 10)
-            with self._broken(part, way):
-                time.sleep(self._seconds)
-            refused = list(booted).count(None)
-        found = self._settled(name)
-        self._api.delete_named(name)
-        time.sleep(LATE)
-        left = self._api.consumers() - {each.id for each in self._api.servers()}
-        self._api.drop_allocations(left)
-        return Result(self._scheduler, f"{part} {way}", refused, found, len(left))
+def _broken(layout: Layout, scheduler: str, fault: str) -> Fault:
+    part, _, way = fault.partition(":")
+    parts, name = (Schedulers(layout), scheduler) if part == "scheduler" else (Services(layout), part)
+    if way == "freeze":
+        return stopped(parts[name])
+    return broken(getattr(parts[name], way), partial(parts.start, name))
 
-    def _broken(self, part: str, way: str) -> contextlib.AbstractContextManager[None]:
-        scheduler = part == "scheduler"
-        service = self._schedulers[self._scheduler] if scheduler else self._services[part]
-        if way == "freeze":
-            return stopped(service)(self._seconds)
-        starts = self._schedulers if scheduler else self._services
-        start = partial(starts.start, self._scheduler if scheduler else part)
-        return broken(getattr(service, way), start)(self._seconds)
 
-    def _settled(self, name: str) -> Counter[str]:
-        """Wait until no server of the burst is built, or nothing changes any more; return their states."""
-        states, deadline = Counter[str](), time.monotonic() + PATIENCE
-        while True:
-            with contextlib.suppress(*ERRORS):
-                before, states = states, Counter(each.status for each in self._api.servers(name=name))
-                if not states["BUILD"] or time.monotonic() > deadline:
-                    return states
-                if states != before:
-                    deadline = time.monotonic() + PATIENCE
-            time.sleep(2)
+def _settled(api: Api, name: str) -> Counter[str]:
+    """Wait until no server of the burst is built, or nothing changes any more; return their states."""
+    states, deadline = Counter[str](), time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(*ERRORS):
+            before, states = states, Counter(each.status for each in api.servers(name=name))
+            if not states["BUILD"] or time.monotonic() > deadline:
+                return states
+            if states != before:
+                deadline = time.monotonic() + PATIENCE
+        time.sleep(2)

@@ -12,6 +12,7 @@ import re
 import signal
 from string import Template
 import subprocess
+from typing import Any
 
 from tools.openstack.api import Api
 from tools.openstack.configuration import TEMPLATES
@@ -38,7 +39,7 @@ def main(layout: Layout, options: argparse.Namespace) -> int:
         kept = layout.directory / "tempest" / f"{options.tests}-{name}.csv"
         Schedulers(layout).replace(name)
         print(f"Running the tests of {options.tests} with {name}", flush=True)
-        results[name] = Tempest(layout, options.minutes).run(options.tests, options.concurrency, kept)
+        results[name] = run(layout, options, kept)
         print(summary(name, results[name]), flush=True)
         clean = show_audits(layout) and clean
     for line in compare(results):
@@ -55,92 +56,79 @@ def patterns(tests: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-class Tempest:
-    """tempest with a configuration for a cloud."""
+def run(layout: Layout, options: argparse.Namespace, kept: Path) -> Results:
+    """Run the tests of a set, keep the results as CSV, and return the status of each.
 
-    def __init__(self, layout: Layout, minutes: float) -> None:
-        """Describe it; ``minutes`` bound a run."""
-        self._layout = layout
-        self._seconds = minutes * 60
-        self._workspace = layout.directory / "tempest"
-        self._environment = {
-            **environment(),
-            "TEMPEST_CONFIG_DIR": str(self._workspace),
-            "TEMPEST_CONFIG": "tempest.conf",
-            "PYTHON": layout.program("python", "client"),  # stestr's name for the Python of its tests
-            "PATH": f"{layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
-        }
+    Raises:
+        RuntimeError: They do not end in time.
+    """
+    workspace = layout.directory / "tempest"
+    configure(layout, workspace)
+    variables = {
+        **environment(),
+        "TEMPEST_CONFIG_DIR": str(workspace),
+        "TEMPEST_CONFIG": "tempest.conf",
+        "PYTHON": layout.program("python", "client"),  # stestr's name for the Python of its tests
+        "PATH": f"{layout.software / 'client' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}",
+    }
 
-    def run(self, tests: str, concurrency: int, kept: Path) -> Results:
-        """Run the tests of a set, keep the results as CSV, and return the status of each.
+    def output(*words: str, given: bytes = b"") -> bytes:
+        more: dict[str, Any] = {"cwd": workspace, "env": variables, "input": given, "timeout": 300}
+        return subprocess.run(words, capture_output=True, check=False, **more).stdout
 
-        Raises:
-            RuntimeError: They do not end in time.
-        """
-        self._configure()
-        if not (self._workspace / ".stestr").exists():
-            self._output("stestr", "init")
-        log = kept.with_suffix(".txt")
-        command = ["tempest", "run", "--concurrency", str(concurrency)]
-        command += ["--include-list", str(TESTS / f"{tests}.txt"), "--exclude-list", str(EXCLUDED)]
-        with log.open("w") as file:
-            process = subprocess.Popen(
-                command,
-                cwd=self._workspace,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        try:
-            process.wait(self._seconds)
-        except subprocess.TimeoutExpired:
-            raise RuntimeError(f"the tests do not end in time; they have written {log}") from None
-        finally:
-            # It leaves the processes of its tests behind if it is interrupted
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        last = self._output("stestr", "last", "--subunit")
-        text = self._output("subunit2csv", "--no-passthrough", given=last).decode()
-        kept.write_text(text)
-        return read(text)
-
-    def _configure(self) -> None:
-        self._workspace.mkdir(exist_ok=True)
-        api, layout = Api(self._layout), self._layout
-        images = {each.name: each.id for each in api.cloud.image.images()}
-        values = {
-            "workspace": self._workspace,
-            "password": layout.password,
-            "identity": layout.url("identity"),
-            "image_ref": images["guest"],
-            "image_ref_alt": images["guest-alt"],
-            "flavor_ref": api.flavors["nano"],
-            "flavor_ref_alt": api.flavors["micro"],
-            "public_network": api.cloud.network.find_network("public", ignore_missing=False).id,
-            "build_timeout": BUILD_TIMEOUT,
-        }
-        text = Template((TEMPLATES / "tempest.conf").read_text()).substitute(values)
-        (self._workspace / "tempest.conf").write_text(text)
-        library = next((layout.software / "client" / "lib").glob("python3*")) / "site-packages"
-        (self._workspace / ".stestr.conf").write_text(
-            f"[DEFAULT]\ntest_path={library}/tempest/test_discover\ntop_dir={library}\n"
-            "group_regex=([^\\.]*\\.)*\n"
+    if not (workspace / ".stestr").exists():
+        output("stestr", "init")
+    log = kept.with_suffix(".txt")
+    command = ["tempest", "run", "--concurrency", str(options.concurrency)]
+    command += ["--include-list", str(TESTS / f"{options.tests}.txt"), "--exclude-list", str(EXCLUDED)]
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command,
+            cwd=workspace,
+            env=variables,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
+    try:
+        process.wait(options.minutes * 60)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"the tests do not end in time; they have written {log}") from None
+    finally:
+        # It leaves the processes of its tests behind if it is interrupted
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    last = output("stestr", "last", "--subunit")
+    text = output("subunit2csv", "--no-passthrough", given=last).decode()
+    kept.write_text(text)
+    return read(text)
 
-    def _output(self, *words: str, given: bytes = b"") -> bytes:
-        done = subprocess.run(
-            words,
-            cwd=self._workspace,
-            env=self._environment,
-            input=given,
-            capture_output=True,
-            check=False,
-            timeout=300,
-        )
-        return done.stdout
+
+def configure(layout: Layout, workspace: Path) -> None:
+    """Write the configuration of tempest for a cloud, and that of what runs its tests."""
+    workspace.mkdir(exist_ok=True)
+    api = Api(layout)
+    images = {each.name: each.id for each in api.cloud.image.images()}
+    values = {
+        "workspace": workspace,
+        "password": layout.password,
+        "identity": layout.url("identity"),
+        "image_ref": images["guest"],
+        "image_ref_alt": images["guest-alt"],
+        "flavor_ref": api.flavors["nano"],
+        "flavor_ref_alt": api.flavors["micro"],
+        "public_network": api.cloud.network.find_network("public", ignore_missing=False).id,
+        "build_timeout": BUILD_TIMEOUT,
+    }
+    text = Template((TEMPLATES / "tempest.conf").read_text()).substitute(values)
+    (workspace / "tempest.conf").write_text(text)
+    library = next((layout.software / "client" / "lib").glob("python3*")) / "site-packages"
+    (workspace / ".stestr.conf").write_text(
+        f"[DEFAULT]\ntest_path={library}/tempest/test_discover\ntop_dir={library}\n"
+        "group_regex=([^\\.]*\\.)*\n"
+    )
 
 
 def read(text: str) -> Results:

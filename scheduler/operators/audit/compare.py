@@ -123,17 +123,11 @@ class ConsumerCheck:
         ):
             return None
         migration = records.own_migrations[0]
-        held = self._amounts(holding)
+        state = f"ended as {migration.status} and"
         if migration.in_flight:
-            detail = (
-                f"Migration of instance {migration.instance} is {migration.status}, and nova has deleted the "
-                f"instance{_since(migration.gone_since)}. It still holds {held}."
-            )
-        else:
-            detail = (
-                f"Migration of instance {migration.instance} ended as {migration.status} and still holds "
-                f"{held}."
-            )
+            since = _since(migration.gone_since)
+            state = f"is {migration.status}, and nova has deleted the instance{since}. It"
+        detail = f"Migration of instance {migration.instance} {state} still holds {self._amounts(holding)}."
         home = migration.source[0] or "the source host"
         return finding(Kind.ENDED_MIGRATION, records.uuid, self._hosts(holding), detail, home=home)
 
@@ -168,11 +162,8 @@ class ConsumerCheck:
     def _without_host(self, holding: Holding, records: ConsumerRecords) -> AuditFinding | None:
         if not holding or self._moves(records):
             return None
-        instance = records.instances[0]
-        detail = (
-            f"The instance has no host (state {instance.vm_state or 'unknown'}) and holds "
-            f"{self._amounts(holding)}."
-        )
+        state = records.instances[0].vm_state or "unknown"
+        detail = f"The instance has no host (state {state}) and holds {self._amounts(holding)}."
         return finding(Kind.NO_HOST, records.uuid, self._hosts(holding), detail)
 
     def _without_allocation(self, records: ConsumerRecords) -> AuditFinding | None:

@@ -8,14 +8,10 @@ It claims nothing, answers nobody and is in no list of services.
                       └─▶ queue of copies ──▶ decisions ──▶ comparison ◀──┘ what the instances hold
                                                                 └──▶ file ──▶ report
 
-=============  ==========================================================================================
-module         what it has
-=============  ==========================================================================================
-copies         the queue of copies
-decisions      deciding a request without claims, twice: with and without what no compute has reported yet;
-               how that compares with what nova-scheduler chose
-shadow         the process: takes copies, decides, looks what nova-scheduler chose, and writes it down
-report         counts over what was written
-commands       run and report
-=============  ==========================================================================================
+- copies: the queue of copies
+- decisions: deciding a request without claims, with and without what no compute has reported yet, and how
+  that compares with what nova-scheduler chose
+- shadow: the process, which takes copies, decides, looks what nova-scheduler chose, and writes it down
+- report: counts over what was written
+- commands: run and report
 """

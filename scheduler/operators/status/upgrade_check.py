@@ -22,6 +22,7 @@ from scheduler import conf as options
 from scheduler.conf import derived
 from scheduler.conf.log_output import log_output
 from scheduler.conf.partitions import own_name
+from scheduler.decisions.rendering import first
 from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import brief, count_text
 from scheduler.nova_db.cells import CELL0, UNREADABLE, Cell, read_cells
@@ -48,6 +49,9 @@ CUT = "Limit of Placement's responses"
 
 # Seconds for an answer about all compute nodes.
 SEARCH_TIMEOUT = 120.0
+
+
+_some = partial(first, most=5)
 
 
 class Level(IntEnum):
@@ -382,27 +386,16 @@ def _check_queue(rabbit: Any, connection: kombu.Connection) -> str:
 def _declare(rabbit: Any, connection: kombu.Connection, queue: str) -> None:
     """Declare a queue as oslo.messaging does; for a queue that exists RabbitMQ compares the properties."""
     quorum = rabbit.rabbit_quorum_queue
+    limits = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
+        "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,
+        "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
+    }
     with connection.channel() as channel:
         channel.queue_declare(
             queue,
             durable=rabbit.amqp_durable_queues or quorum,
             auto_delete=rabbit.amqp_auto_delete,
-            arguments=_quorum_arguments(rabbit) if quorum else None,
+            arguments={name: value for name, value in limits.items() if value} if quorum else None,
         )
-
-
-def _quorum_arguments(rabbit: Any) -> dict[str, Any]:
-    limits = {
-        "x-delivery-limit": rabbit.rabbit_quorum_delivery_limit,
-        "x-max-in-memory-length": rabbit.rabbit_quorum_max_memory_length,
-        "x-max-in-memory-bytes": rabbit.rabbit_quorum_max_memory_bytes,
-    }
-    return {"x-queue-type": "quorum"} | {name: value for name, value in limits.items() if value}
-
-
-# -- words -----------------------------------------------------------------------------------------------
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more
