@@ -71,9 +71,7 @@ class Checked(NamedTuple):
     next_step: str = ""
 
 
-failure, warning, success = (
-    partial(Checked, level) for level in (Level.FAILURE, Level.WARNING, Level.SUCCESS)
-)
+failed, warned, passed = (partial(Checked, level) for level in (Level.FAILURE, Level.WARNING, Level.SUCCESS))
 
 
 class UpgradeCheckCommand(ShownCommand):
@@ -126,7 +124,7 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Checked]:
         if remark in lost:
             continue
         found = True
-        yield warning("Options", remark, "Correct nova.conf, unless this is intended")
+        yield warned("Options", remark, "Correct nova.conf, unless this is intended")
     for use, step in (
         (derived.check_driver, "Keep nova-scheduler, or use the driver db"),
         (options.check_files, "Correct nova.conf, or mount the file"),
@@ -135,20 +133,20 @@ def _options(conf: cfg.ConfigOpts) -> Iterator[Checked]:
             use(conf)
         except ConfigError as error:
             found = True
-            yield failure("Options", str(error), step)
+            yield failed("Options", str(error), step)
     if not found:
-        yield success("Options", "All values can be used")
+        yield passed("Options", "All values can be used")
 
 
 def _log(conf: cfg.ConfigOpts) -> Iterator[Checked]:
     output = log_output(conf)
     if output is None:
         text = f"[DEFAULT]/log_config_append: {conf.log_config_append} cannot be read"
-        yield failure("Log", text, "Correct it; `berth-scheduler --check-config` says what is wrong")
+        yield failed("Log", text, "Correct it; `berth-scheduler --check-config` says what is wrong")
     elif output.places:
-        yield success("Log", str(output))
+        yield passed("Log", str(output))
     for text in derived.lost_log(conf):
-        yield warning("Log", text, "Give the logger nova a handler in this file")
+        yield warned("Log", text, "Give the logger nova a handler in this file")
 
 
 def _rules(conf: cfg.ConfigOpts) -> Iterator[Checked]:
@@ -157,16 +155,16 @@ def _rules(conf: cfg.ConfigOpts) -> Iterator[Checked]:
         try:
             names = [rule.name for rule in load(conf)]
         except BerthError as error:
-            yield failure(
+            yield failed(
                 what,
                 str(error),
                 "Correct [filter_scheduler] in nova.conf, or install the package of the class here",
             )
         except Exception as error:  # noqa: BLE001 - a rule of an operator may raise anything
             text = f"{type(error).__name__}: {brief(error)}"
-            yield failure(what, text, "Correct the class: it cannot be imported or made")
+            yield failed(what, text, "Correct the class: it cannot be imported or made")
         else:
-            yield success(what, ", ".join(names))
+            yield passed(what, ", ".join(names))
 
 
 # -- databases -------------------------------------------------------------------------------------------
@@ -183,13 +181,13 @@ def _databases(conf: cfg.ConfigOpts, engines: Engines) -> Iterator[Checked]:
         yield _unreachable(where, error, "[api_database]/connection")
         return
     if not any(cell.uuid != CELL0 for cell in cells):
-        yield failure(
+        yield failed(
             "Cells", "No cell except cell0 is mapped", "Create one: `nova-manage cell_v2 create_cell`"
         )
     for cell in cells:
         if not cell.enabled:
             text = f"{cell} is disabled: only requests that name it get its hosts"
-            yield warning(
+            yield warned(
                 "Cells",
                 text,
                 f"Unless intended: `nova-manage cell_v2 update_cell --cell_uuid {cell.uuid} --enable`",
@@ -219,17 +217,17 @@ def _cell(engines: Engines, cell: Cell, mapped: set[str]) -> Iterator[Checked]:
     if unmapped := sorted(computes - mapped):
         hosts = count_text(len(unmapped), "host")
         text = f"In cell {name} {hosts} without a host mapping: {_some(unmapped)}"
-        yield warning("Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
+        yield warned("Host mappings", text, "Map them: `nova-manage cell_v2 discover_hosts`")
     if lost := sorted(with_nodes - computes):
         text = f"In cell {name} {count_text(len(lost), 'host')} without a service record: {_some(lost)}"
         step = "Restart nova-compute there; if a host is gone, delete its row of compute_nodes"
-        yield warning("Compute services", text, step)
+        yield warned("Compute services", text, step)
     old = sorted(
         {f"{row.binary} on {row.host}" for row in rows if row.version and row.version < OLDEST_SUPPORTED}
     )
     if old:
         text = f"Older than nova 27 (service version {OLDEST_SUPPORTED}): {_some(old)}"
-        yield warning("Versions", text, "Upgrade them, or delete the rows of services that are gone")
+        yield warned("Versions", text, "Upgrade them, or delete the rows of services that are gone")
 
 
 def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Iterator[Checked]:
@@ -245,13 +243,13 @@ def _schema(connection: sa.Connection, where: str, metadata: sa.MetaData) -> Ite
     if missing:
         sync = "api_db sync" if metadata is API else "db sync"
         text = f"Tables or columns are missing: {_some(missing)}"
-        yield failure(where, text, f"With nova 27 or later: `nova-manage {sync}`")
+        yield failed(where, text, f"With nova 27 or later: `nova-manage {sync}`")
     else:
-        yield success(where, "Reachable, with a known schema")
+        yield passed(where, "Reachable, with a known schema")
 
 
 def _unreachable(where: str, error: Exception, option: str) -> Checked:
-    return failure(where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights")
+    return failed(where, f"Cannot read it: {brief(error)}", f"Check {option}, server and rights")
 
 
 # -- Placement -------------------------------------------------------------------------------------------
@@ -268,18 +266,18 @@ def _placement(conf: cfg.ConfigOpts) -> Iterator[Checked]:
             raise ValueError(f"{root.url}: HTTP {root.status_code}, which is not a response of Placement")
         reply = adapter.get("/resource_classes", microversion="1.36", timeout=TIMEOUT, raise_exc=False)
     except keystone.Unauthorized as error:
-        yield failure("Placement", f"Keystone refuses the credentials: {brief(error)}", step)
+        yield failed("Placement", f"Keystone refuses the credentials: {brief(error)}", step)
     except (keystone.ClientException, requests.RequestException, BerthError, ValueError) as error:
-        yield failure("Placement", brief(error), step)
+        yield failed("Placement", brief(error), step)
     else:
         if newest < NEEDED_VERSION:
             text = f"Its newest version is {newest[0]}.{newest[1]}; 1.36 is needed"
-            yield failure("Placement", text, "Upgrade Placement to Train or later")
+            yield failed("Placement", text, "Upgrade Placement to Train or later")
         elif reply.status_code != 200:
             text = f"It responds with {reply.status_code} to this user"
-            yield failure("Placement", text, "Give the user of [placement] the role service or admin")
+            yield failed("Placement", text, "Give the user of [placement] the role service or admin")
         else:
-            yield success("Placement", f"Answers, with version {newest[0]}.{newest[1]}")
+            yield passed("Placement", f"Answers, with version {newest[0]}.{newest[1]}")
             yield from cut_answers(partial(adapter.get, microversion=MICROVERSION, timeout=SEARCH_TIMEOUT))
 
 
@@ -291,11 +289,11 @@ def cut_answers(get: Callable[[str], requests.Response]) -> Iterator[Checked]:
         named = read_wide(get(f"/allocation_candidates?{WIDE_QUERY}").content).nodes.row_of_uuid.keys()
         missing = (before & _roots(get(path))) - named
     except (keystone.ClientException, requests.RequestException, BerthError) as error:
-        yield warning(CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
+        yield warned(CUT, f"Compute nodes cannot be listed: {brief(error)}", "Try again")
         return
     if missing:
         total = len(named) + len(missing)
-        yield warning(
+        yield warned(
             CUT,
             f"One response has {len(named)} of {total} compute nodes with free memory",
             f"Set [placement]/max_allocation_candidates in Placement's configuration to {total} or more",
@@ -315,21 +313,21 @@ def _broker(conf: cfg.ConfigOpts) -> Iterator[Checked]:
         rpc_transport(conf).cleanup()
         hosts = broker_hosts(conf)
     except ConfigError as error:
-        yield failure("Message broker", str(error), "Correct the option in nova.conf")
+        yield failed("Message broker", str(error), "Correct the option in nova.conf")
         return
     if not hosts:
         text = "The driver is not that of RabbitMQ, so the broker is not checked"
-        yield warning("Message broker", text, "Berth is tested with RabbitMQ only")
+        yield warned("Message broker", text, "Berth is tested with RabbitMQ only")
         return
     for host in hosts:
         name = f"Message broker {host}"
         try:
             with host.connect(TIMEOUT) as connection:
-                yield success(name, _check_queue(conf.oslo_messaging_rabbit, connection))
+                yield passed(name, _check_queue(conf.oslo_messaging_rabbit, connection))
                 yield from _own_queues(conf, host, connection)
         except BROKER_FAILURES as error:
             reason = brief(error).removeprefix(f"broker {host}: ")
-            yield failure(name, *_advised(error, (reason, step)))
+            yield failed(name, *_advised(error, (reason, step)))
 
 
 def _advised(error: Exception, otherwise: tuple[str, str]) -> tuple[str, str]:
@@ -360,9 +358,9 @@ def _own_queues(conf: cfg.ConfigOpts, host: BrokerHost, connection: kombu.Connec
             connection.default_channel.queue_delete(EXPLAIN)
     except BROKER_FAILURES as error:
         alone = "Check that RabbitMQ has streams (3.9 or later); without them schedulers share no decisions"
-        yield warning(name, *_advised(error, (brief(error), alone)))
+        yield warned(name, *_advised(error, (brief(error), alone)))
     else:
-        yield success(name, "The broker accepts them")
+        yield passed(name, "The broker accepts them")
 
 
 def _exists(connection: kombu.Connection, queue: str) -> bool:
