@@ -6,7 +6,7 @@ one PCI alias, are one constraint: a host that lacks the device lacks it for all
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import re
 from typing import Any
 from urllib.parse import urlencode
@@ -155,27 +155,25 @@ def parts_of(query: Query, names: RequestNames) -> list[Part]:
         match = _PARAMETER.fullmatch(parameter)
         if match is None:
             continue
-        kind, suffix = match[1] or match[3], match[2] or ""
-        if suffix:
+        if suffix := match[2]:
             groups.setdefault(suffix, []).append((parameter, value))
             continue
-        for element in _elements(kind, value):
-            part = _part(kind, parameter, element, names)
-            known = parts.get(part.constraint.text)
-            parts[part.constraint.text] = Part(
-                part.constraint, part.gone | (known.gone if known else frozenset()), part.amounts
-            )
+        for element in _elements(parameter, value):
+            part = _part(parameter, element, names)
+            if known := parts.get(part.constraint.text):
+                part = replace(part, gone=part.gone | known.gone)
+            parts[part.constraint.text] = part
     return [*parts.values(), *_groups(groups, names)]
 
 
-def _part(kind: str, parameter: str, element: str, names: RequestNames) -> Part:
+def _part(parameter: str, element: str, names: RequestNames) -> Part:
     amounts: tuple[tuple[str, int], ...] = ()
-    if kind == "resources":
+    if parameter == "resources":
         amounts = (_amount(element),)
         found = Constraint(_amount_text(element), ConstraintKind.AMOUNT)
-    elif kind == "in_tree":
+    elif parameter == "in_tree":
         found = Constraint(names.host(element), ConstraintKind.HOST)
-    elif kind == "member_of":
+    elif parameter == "member_of":
         found = names.aggregates(element)
     elif element == f"!{DISABLED_TRAIT}":
         found = ENABLED
@@ -217,10 +215,11 @@ def _group_words(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
             yield from map(_trait_text, _elements("required", value))
 
 
-def _elements(kind: str, value: str) -> list[str]:
-    if kind in {"member_of", "in_tree"} or value.startswith("in:"):
-        return [value]
-    return value.split(",")
+def _elements(parameter: str, value: str) -> list[str]:
+    """Return the elements of a list of the unnumbered group, otherwise the value."""
+    match = _PARAMETER.fullmatch(parameter)
+    is_whole = match is None or match[2] or match[1] in {"member_of", "in_tree"} or value.startswith("in:")
+    return [value] if is_whole else value.split(",")
 
 
 def _amount(element: str) -> tuple[str, int]:
@@ -251,19 +250,13 @@ def without(query: Query, part: Part, host: str | None = None) -> str | None:
     kept: list[tuple[str, str]] = [] if host is None else [("in_tree", host)]
     suffixes = {parameter.removeprefix("resources") for parameter, _ in part.gone} - {""}
     for parameter, value in query.params:
-        match = _PARAMETER.fullmatch(parameter)
         if parameter == "in_tree" or (
             parameter == "same_subtree" and suffixes.intersection(value.split(","))
         ):
             continue
-        if match is None or match[2]:
-            if (parameter, value) not in part.gone:
-                kept.append((parameter, value))
-            continue
-        elements = _elements(match[1] or match[3], value)
-        left = [one for one in elements if (parameter, one) not in part.gone]
-        if not left and parameter == "resources":
-            return None
+        left = [one for one in _elements(parameter, value) if (parameter, one) not in part.gone]
         if left:
             kept.append((parameter, ",".join(left)))
+        elif parameter == "resources":
+            return None
     return urlencode(kept)

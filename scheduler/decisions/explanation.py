@@ -271,7 +271,6 @@ def _explain_rebuild(known: KnownHosts) -> Explanation:
 def _note_request(
     known: KnownHosts, failed: FailedConstraints, host: str = "the host of the instance"
 ) -> None:
-    """Note which hosts the request itself leaves out."""
     for condition in conditions(known.failure.request.spec):
         constraint = (
             Constraint("ignored by the request", ConstraintKind.IGNORED)

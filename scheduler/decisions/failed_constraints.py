@@ -60,7 +60,6 @@ class FailedConstraints:
     """The constraints that each of some hosts fails."""
 
     def __init__(self, hosts: int) -> None:
-        """Let no host fail anything."""
         self._hosts = hosts
         self._entries: dict[str, _Entry] = {}
         self._others: dict[str, _Entry] = {}

@@ -169,7 +169,6 @@ def remedy_of_constraint(constraint: Constraint, reasons: Sequence[Reason] = ())
 
 
 def _is_pci(constraint: Constraint) -> bool:
-    """Return whether a constraint is the devices of a PCI alias."""
     return constraint.kind == ConstraintKind.GROUP and constraint.text.startswith("PCI alias")
 
 
@@ -218,7 +217,6 @@ def for_fewer(placed: int, remedy: str) -> str:
 
 
 def _remedy_of_amount(name: str, reason: Reason, placed: int = 0) -> str:
-    """Return what helps against the limit that refuses an amount of a resource class."""
     most = reason.most
     smaller = f"a flavor with at most {most} {name}" if most else f"a flavor with less {name}"
     has_ratio = name in OVERCOMMITTED

@@ -307,7 +307,6 @@ class Asking:
         before: np.ndarray,
         left: Sequence[Part],
     ) -> None:
-        """Note hosts that no query has offered."""
         if len(unjudged) == 1:
             query.add(unjudged[0].constraint, rest)
             query.add(UNKNOWN, rest & (before == 0))

@@ -101,11 +101,7 @@ class Question(ShownCommand):
         return command_transport(self.conf)
 
     def ask(self, args: argparse.Namespace, method: str, **arguments: Any) -> Mapping[str, Any]:
-        """Return the answers of all schedulers by host, and log which gave none.
-
-        Raises:
-            NotAnswered: None did.
-        """
+        """Return the answers of all schedulers by host, and log which gave none."""
         answers = self.schedulers(args).ask(method, **arguments)
         if not answers.found:
             raise not_answered(answers.failed)
@@ -164,11 +160,7 @@ class RecordedQuestion(Question):
     )
 
     def find_decision(self, args: argparse.Namespace, name: str) -> FoundDecision | None:
-        """Return the latest decision on a request id or an instance; if there is none, log that.
-
-        Raises:
-            NotAnswered: No scheduler answered, and no log could be read.
-        """
+        """Return the latest decision on a request id or an instance; if there is none, log that."""
         found: list[FoundDecision] = []
         directory = args.log or self.conf.berth.decision_log
         if not args.log:
@@ -197,9 +189,6 @@ class RecordedQuestion(Question):
 
         Args:
             wanted: As those of ``Explainer.decisions``.
-
-        Raises:
-            NotAnswered: No scheduler answered, and no log could be read.
         """
         if args.log:
             found = read_log(args.log, lambda log: log.entries(**wanted))
@@ -210,11 +199,7 @@ class RecordedQuestion(Question):
 
 
 def read_log(directory: str, logged: Callable[[DecisionLogReader], Any]) -> Any:
-    """Return what was found in a decision log.
-
-    Raises:
-        NotAnswered: The directory cannot be read.
-    """
+    """Return what was found in a decision log."""
     try:
         return logged(DecisionLogReader(directory))
     except OSError as error:

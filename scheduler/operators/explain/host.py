@@ -26,8 +26,9 @@ from scheduler.operators.app import flag, latest, value
 from scheduler.operators.explain import host_now
 from scheduler.operators.explain.decision import failed_sets, why
 from scheduler.operators.explain.decision_commands import NAMES, FoundDecision, RecordedQuestion, read_log
-from scheduler.operators.explain.host_now import HostNow, HostStatus, NodeStatus
+from scheduler.operators.explain.host_now import HostStatus, NodeStatus
 from scheduler.operators.shown.shown import BAD, GOOD, Columns, Fact, Head, Saying, Shown, Table, table
+from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -128,7 +129,6 @@ def _history(history: HostHistory, looked_at: LookedAt) -> Iterator[Saying]:
 
 
 def _losses(history: HostHistory) -> Table:
-    """Return the stages at which requests rejected a host, most requests first."""
     rows = [(loss.requests, loss.stage, loss.reason) for loss in history.losses]
     rows += [
         (request.requests, PLACEMENT, f"{request.reason} ({_kind(request)})")
@@ -173,7 +173,6 @@ def _kind(request: Unexplained) -> str:
 
 
 def _now(now: Decision) -> str:
-    """Return what is decided for the host now, in words."""
     return now.summary or "it is suitable; if it is not chosen, others weigh more"
 
 
@@ -264,34 +263,30 @@ class HostCommand(RecordedQuestion):
     def _show_host(self, args: argparse.Namespace) -> Shown | None:
         if args.log:
             return shown(args.host, None, self._history(args, args.host), [])
-        with host_now.read(self.conf, args.host) as now:
-            if not now.is_known:
+        with host_now.read(self.conf, args.host) as cloud:
+            if cloud is None:
                 _complain_of_unknown(args.host)
                 return None
-            state = now.status()
+            state = host_now.status(cloud)
             # documents have no UUIDs
             named = [node.node for node in state.nodes if node.uuid == args.host]
             history = self._history(args, named[0] if named else args.host)
-            return shown(args.host, state, history, list(self._looked_at(args, history, now)))
+            return shown(args.host, state, history, list(self._looked_at(args, history, cloud)))
 
     def _history(self, args: argparse.Namespace, name: str) -> HostHistory:
-        """Return what became of a host in the decisions that schedulers keep, or a log has.
-
-        Raises:
-            NotAnswered: No scheduler answers, or the log cannot be read.
-        """
+        """Return what became of a host in the decisions that schedulers keep, or a log has."""
         if args.log:
             return read_log(args.log, lambda log: history_of(log.decisions(args.since), name))
         answers = self.ask(args, "host_history", host=name, since=args.since)
         return merged(msgspec.convert(answer, HostHistory, str_keys=True) for answer in answers.values())
 
     def _looked_at(
-        self, args: argparse.Namespace, history: HostHistory, now: HostNow
+        self, args: argparse.Namespace, history: HostHistory, cloud: PlannedCloud
     ) -> Iterator[tuple[Unexplained, Decision]]:
         """Yield requests that decisions do not explain, with what is decided on them for this host now."""
         for request in itertools.islice(history.unexplained, MOST_LOOKED_AT):
             kept = self.find_decision(args, request.latest)
-            decision = kept and now.decide(kept.decision)
+            decision = kept and host_now.decide(cloud, kept.decision)
             if decision:
                 yield request, decision
 
@@ -315,8 +310,8 @@ class HostCommand(RecordedQuestion):
         if args.log or decision.request_spec() is None:
             LOG.warning("The decision does not say more about %s, and the host is not read now", args.host)
             return None
-        with host_now.read(self.conf, args.host) as now:
-            return now.decide(decision) if now.is_known else None
+        with host_now.read(self.conf, args.host) as cloud:
+            return None if cloud is None else host_now.decide(cloud, decision)
 
 
 def _complain_of_unknown(host: str) -> None:

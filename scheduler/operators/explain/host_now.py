@@ -85,84 +85,63 @@ class HostStatus(msgspec.Struct):
     nodes: list[NodeStatus]
 
 
-class HostNow:
-    """A host at one moment."""
+@contextmanager
+def read(conf: cfg.ConfigOpts, name: str) -> Iterator[PlannedCloud | None]:
+    """Read a host by its service host, by the name or by the UUID of a node; None if there is none."""
+    options.require_databases(conf)
+    with quiet(wanted=True), snapshot.read(conf, host=name) as found:
+        yield PlannedCloud(found) if len(found.table) or found.table.without_service else None
 
-    def __init__(self, cloud: PlannedCloud) -> None:
-        """Look at the only host of a cloud; it may have no node."""
-        self._cloud = cloud
-        self._table = cloud.snapshot.table
-        self.time = time_text(cloud.snapshot.read_at)
 
-    @property
-    def is_known(self) -> bool:
-        return bool(len(self._table) or self._table.without_service)
+def decide(cloud: PlannedCloud, decision: Decision) -> Decision | None:
+    """Return what is decided now on the first instance of a request; None if the request was not kept."""
+    spec: Any = decision.request_spec()
+    if spec is None:
+        return None
+    spec.num_instances = 1
+    return cloud.decide(spec, decision.instances[:1], explain=True).document
 
-    def decide(self, decision: Decision) -> Decision | None:
-        """Return what is decided now on the first instance of a request; None if the request was not kept."""
-        spec: Any = decision.request_spec()
-        if spec is None:
-            return None
-        spec.num_instances = 1
-        return self._cloud.decide(spec, decision.instances[:1], explain=True).document
 
-    def status(self) -> HostStatus:
-        """Return what the databases and Placement have of the host, and what keeps every request from it."""
-        client = self._cloud.snapshot.placement
-        providers = {row.uuid: read_provider(client, row.uuid, *STATE) for row in self._table.rows}
-        failed = self._cloud.failed(
-            requests.of(_smallest_flavor(providers), objects.ImageMeta(), self._cloud.conf)
-        )
-        nodes = []
-        for position, row in enumerate(self._table.rows):
-            problems = [
-                Problem(failed_words(constraint, reasons), remedy_of_constraint(constraint, reasons))
-                for constraint, reasons in failed.of(position)
-                if constraint.kind in OF_EVERY_REQUEST or constraint.filter == "ComputeFilter"
-            ]
-            nodes.append(self._node(TableRow(position), row, providers[row.uuid], problems))
-        lost = [Problem("it has no compute service record", "Restart nova-compute, which makes it again.")]
-        zone = self._cloud.conf.default_availability_zone
-        rows = self._table.without_service.values()
-        nodes += (NodeStatus(**self._place(row), zone=zone, problems=lost) for row in rows)
-        return HostStatus(self.time, nodes)
-
-    def _node(
-        self, position: TableRow, row: HostRow, provider: ProviderState | None, problems: list[Problem]
-    ) -> NodeStatus:
-        aggregates, shown = self._table.coded["aggregates"][position], None
+def status(cloud: PlannedCloud) -> HostStatus:
+    """Return what the databases and Placement have of a host, and what keeps every request from it."""
+    found, table, nodes = cloud.snapshot, cloud.snapshot.table, []
+    providers = {row.uuid: read_provider(found.placement, row.uuid, *STATE) for row in table.rows}
+    failed = cloud.failed(requests.of(_smallest_flavor(providers), objects.ImageMeta(), cloud.conf))
+    for position, row in enumerate(table.rows):
+        problems = [
+            Problem(failed_words(constraint, reasons), remedy_of_constraint(constraint, reasons))
+            for constraint, reasons in failed.of(position)
+            if constraint.kind in OF_EVERY_REQUEST or constraint.filter == "ComputeFilter"
+        ]
+        aggregates, provider = table.coded["aggregates"][TableRow(position)], providers[row.uuid]
+        shown = None
         if provider is not None:
             if missing := aggregates.uuids.difference(provider.aggregates):
                 words = f"{len(missing)} of its aggregates missing in Placement"
                 problems.append(Problem(words, OF_AGGREGATES))
             traits, members = sorted(provider.traits), sorted(provider.aggregates)
             shown = Provider(provider.inventories, provider.used, traits, members)
-        return NodeStatus(
-            **self._place(row),
-            zone=self._cloud.snapshot.zone(position),
-            aggregates=[aggregate.name for aggregate in aggregates],
-            seen=_text(self._table.services[position].last_seen_up),
-            provider=shown,
-            problems=problems,
+        nodes.append(
+            NodeStatus(
+                **_place(found, row),
+                zone=found.zone(position),
+                aggregates=[aggregate.name for aggregate in aggregates],
+                seen=_text(table.services[TableRow(position)].last_seen_up),
+                provider=shown,
+                problems=problems,
+            )
         )
+    lost = [Problem("it has no compute service record", "Restart nova-compute, which makes it again.")]
+    zone = cloud.conf.default_availability_zone
+    rows = table.without_service.values()
+    nodes += (NodeStatus(**_place(found, row), zone=zone, problems=lost) for row in rows)
+    return HostStatus(time_text(found.read_at), nodes)
 
-    def _place(self, row: HostRow) -> dict[str, Any]:
-        cell = self._cloud.snapshot.cell_names().get(row.cell_uuid, row.cell_uuid)
-        names = {"host": row.host, "node": row.nodename, "uuid": row.uuid, "cell": cell}
-        return {**names, "updated": _text(row.updated)}
 
-
-@contextmanager
-def read(conf: cfg.ConfigOpts, name: str) -> Iterator[HostNow]:
-    """Read a host by its service host, by the name or by the UUID of a node.
-
-    Raises:
-        Unreadable: A database or Placement does not answer.
-        BerthError: The options cannot work.
-    """
-    options.require_databases(conf)
-    with quiet(wanted=True), snapshot.read(conf, host=name) as cloud:
-        yield HostNow(PlannedCloud(cloud))
+def _place(found: snapshot.Snapshot, row: HostRow) -> dict[str, Any]:
+    cell = found.cell_names().get(row.cell_uuid, row.cell_uuid)
+    names = {"host": row.host, "node": row.nodename, "uuid": row.uuid, "cell": cell}
+    return {**names, "updated": _text(row.updated)}
 
 
 def _smallest_flavor(providers: Mapping[str, ProviderState | None]) -> objects.Flavor:

@@ -17,17 +17,16 @@ FEW = 8
 
 
 class DecisionLogReader:
-    """The decisions in a directory, as ``DecisionLog`` of any process has written them."""
+    """The decisions in a directory, as ``DecisionLog`` of any process has written them.
+
+    Methods raise OSError if the directory or a file cannot be read.
+    """
 
     def __init__(self, directory: str | Path) -> None:
         self._directory = Path(directory)
 
     def find(self, names: Iterable[str]) -> dict[str, tuple[bytes, str]]:
-        """Return the latest document of each request id or instance that is found, and the name of its file.
-
-        Raises:
-            OSError: The directory or a file cannot be read.
-        """
+        """Return the latest document of each request id or instance, and the name of its file."""
         names = frozenset(names)
         words = [name.encode() for name in names]
         latest: dict[str, tuple[str, bytes, str]] = {}
@@ -45,11 +44,7 @@ class DecisionLogReader:
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
     ) -> list[dict[str, Any]]:
-        """Return one entry for each decision, the latest first; arguments are those of ``Explainer``.
-
-        Raises:
-            OSError: The directory or a file cannot be read.
-        """
+        """Return one entry for each decision, the latest first; arguments are those of ``Explainer``."""
         found: list[dict[str, Any]] = []
         for path, _ in self._files(since):
             wanted = (
@@ -61,11 +56,7 @@ class DecisionLogReader:
         return sorted(found, key=lambda one: one["time"], reverse=True)[:at_most]
 
     def decisions(self, since: float = 0.0) -> Iterator[Decision]:
-        """Yield the documents of requests since a time, in no order.
-
-        Raises:
-            OSError: The directory or a file cannot be read.
-        """
+        """Yield the documents of requests since a time, in no order."""
         for path, _ in self._files(since):
             for entry, line in _since(path, since):
                 if seconds_of(entry.time) >= since:

@@ -84,7 +84,6 @@ class ShownCommand(ConfiguredCommand, Lister):
         return origin(self.conf, tuple(words))
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
-        """Print what is shown."""
         if args.formatter in _DOCUMENTS:  # which escape control characters themselves
             self._print_document(shown, args)
         elif args.formatter == "table":

@@ -8,7 +8,8 @@ import pytest
 from scheduler import objects
 from scheduler.decisions.document import encode
 from scheduler.decisions.failure_cause import cause_of
-from scheduler.operators.explain.host_now import TAKEN, HostNow, _smallest_flavor
+from scheduler.operators.explain import host_now
+from scheduler.operators.explain.host_now import TAKEN, _smallest_flavor
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.placement.providers import Inventory, ProviderState
 from tests.builders import CELL, OTHER_CELL, uuid_of
@@ -31,7 +32,7 @@ class OneHost(MadeCloud):
         if self._where is not None:
             snapshot.is_whole = False
             snapshot.hosts.instances.locate = self._where
-        return HostNow(PlannedCloud(snapshot))
+        return PlannedCloud(snapshot)
 
     def _provider(self, host, used):
         if self._made is False:
@@ -39,7 +40,7 @@ class OneHost(MadeCloud):
         return self._made or super()._provider(host, used)
 
     def problems(self):
-        (found,) = self.now().status().nodes
+        (found,) = host_now.status(self.now()).nodes
         return [each.text for each in found.problems]
 
     def again(self, **fields):
@@ -48,7 +49,7 @@ class OneHost(MadeCloud):
         made = MadeCloud(node("h1")).put("new", "h1", **fields)
         spec = objects.hydrate(json.loads(made.requests[uuid]), None)
         kept = SimpleNamespace(request_spec=lambda: spec, instances=[uuid, uuid_of("second")])
-        return self.now().decide(kept)
+        return host_now.decide(self.now(), kept)
 
 
 def h1(**amounts):
@@ -105,7 +106,7 @@ def test_a_service_that_was_not_seen_is_down():
 
 def test_the_status_has_what_databases_and_placement_have():
     cloud = OneHost(h1().node("n1").az("az9"))
-    (found,) = cloud.now().status().nodes
+    (found,) = host_now.status(cloud.now()).nodes
     assert (found.host, found.node, found.uuid, found.zone) == ("h1", "n1", uuid_of("n1"), "az9")
     assert found.provider.inventories["VCPU"] == Inventory(8, max_unit=8)
     assert found.seen
