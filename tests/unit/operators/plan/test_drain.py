@@ -148,7 +148,7 @@ def test_an_instance_whose_request_nova_refuses_by_now_stays():
 
 
 def test_a_device_of_a_port_is_no_resource_of_placement():
-    """(spec: placement-and-workflow, requests from Neutron ports are excluded)"""
+    """Requests from Neutron ports are excluded (spec: placement-and-workflow 1.8)."""
     port = objects.InstancePCIRequest(
         count=1, spec=[{"physical_network": "net"}], alias_name=None, request_id=uuid_of("port")
     )
