@@ -72,8 +72,7 @@ class ReportCommand(RecordedQuestion):
 
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
         hosts, missing = self._hosts(args, entries)
-        pages = site.Site(found, hosts, missing)
-        addresses: dict[str, str] = {}
+        pages = site.Site(found, entries, hosts, missing)
 
         def html(shown: Shown) -> str:
             return page.render(shown, self.origin(shown), pages.host_addresses)
@@ -81,16 +80,13 @@ class ReportCommand(RecordedQuestion):
         def made() -> Iterator[tuple[str, str]]:
             home = Link("All decisions", directory.INDEX)
             for name, each in self._documents(args, found.linked):
-                addresses[name] = directory.decision_file(name)
-                yield (
-                    addresses[name],
-                    html(decision.shown(each.decision, each.origin, each.document, MOST_HOSTS, home)),
-                )
-            for name, shown in pages.host_pages(site.choices_of(entries), addresses):
+                file = pages.written[name] = directory.decision_file(name)
+                yield file, html(decision.shown(each.decision, each.origin, each.document, MOST_HOSTS, home))
+            for name, shown in pages.host_pages():
                 yield name, html(shown)
 
         with writing("The report cannot be written"):
-            return directory.replace(Path(args.html), lambda: html(pages.index(addresses)), made())
+            return directory.replace(Path(args.html), lambda: html(pages.index()), made())
 
     def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[ReportedHosts | None, str]:
         """Return the hosts, or why they cannot be read."""

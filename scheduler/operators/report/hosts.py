@@ -48,7 +48,6 @@ class ReportedHost:
         room: How many more instances of the flavor fit.
         free: What is left of it, by resource class, overcommit included.
         chosen: How many of the decisions have chosen it.
-        address: Where a page has it.
     """
 
     host: str
@@ -61,7 +60,6 @@ class ReportedHost:
     instances: int
     free: Mapping[str, float]
     chosen: int
-    address: str = ""
 
     @property
     def never_chosen(self) -> bool:

@@ -2,14 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
+from itertools import count, groupby
 from typing import NamedTuple
 
 from scheduler.decisions.document import FAILED, time_text
 from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.nova_db.schema import chunks
 from scheduler.operators.report.directory import INDEX, hosts_file
 from scheduler.operators.report.hosts import ReportedHost, ReportedHosts, ReportedState
 from scheduler.operators.report.overview import NAMED, Entry, Overview, name_of
@@ -48,34 +48,51 @@ MEANINGS = {
 
 
 class Zone(NamedTuple):
-    """The hosts of an availability zone, how many of each state, and how many more instances fit."""
+    """The hosts of an availability zone by the names of their pages."""
 
     name: str
-    places: Sequence[ReportedHost]
-    states: Mapping[ReportedState, int]
-    room: int
-    never_chosen: int
+    pages: Sequence[tuple[str, Sequence[ReportedHost]]]
+
+    @property
+    def places(self) -> list[ReportedHost]:
+        return [place for _, places in self.pages for place in places]
 
 
 class Site:
-    """Makes the pages of one report."""
+    """Makes the pages of one report.
 
-    def __init__(self, overview: Overview, hosts: ReportedHosts | None, missing: str = "") -> None:
+    Attributes:
+        written: The addresses of the pages of decisions by the names of these.
+        host_addresses: The addresses of hosts by their names.
+    """
+
+    def __init__(
+        self,
+        overview: Overview,
+        entries: Sequence[Entry] = (),
+        hosts: ReportedHosts | None = None,
+        missing: str = "",
+    ) -> None:
         """Make no page yet.
 
         Args:
-            overview: Counts over the decisions.
+            entries: The decisions, the latest first.
             hosts: The hosts; None if they could not be read.
             missing: Why they could not be read.
         """
-        self._overview = overview
-        self._hosts = hosts
-        self._missing = missing
+        self._overview, self._hosts, self._missing = overview, hosts, missing
+        self.written: dict[str, str] = {}
+        self._choices: dict[str, list[Entry]] = {}
+        for entry in entries:
+            for host in dict.fromkeys(entry["hosts"]):
+                self._choices.setdefault(host, []).append(entry)
         self._zones = [] if hosts is None else list(_zones(hosts))
-        self.host_addresses = {place.host: place.address for zone in self._zones for place in zone.places}
+        pages = [page for zone in self._zones for page in zone.pages]
+        self.host_addresses = {
+            place.host: f"{name}#h{number}" for name, places in pages for number, place in enumerate(places)
+        }
 
-    def index(self, written: Mapping[str, str]) -> Shown:
-        """Return what the index shows. ``written``: addresses of the pages of decisions by their names."""
+    def index(self) -> Shown:
         overview = self._overview
         head = Head(
             f"The last {_duration(overview.until - overview.since)}",
@@ -84,7 +101,7 @@ class Site:
             sayings=[Saying(words) for words in self._sayings()],
         )
         parts: list[Table] = [self._over_time()] if overview.decisions else []
-        parts += [causes(overview, written), *self._by_zone(), self._latest(written)]
+        parts += [causes(overview, self.written), *self._by_zone(), self._latest()]
         return Shown(overview, head, parts)
 
     def _sayings(self) -> Iterator[str]:
@@ -124,21 +141,21 @@ class Site:
             return
         flavor, total = self._hosts.flavor, Counter(host.state for host in self._hosts.states)
         columns: Columns = {
-            "Zone": lambda zone: Link(zone.name, zone.places[0].address),
+            "Zone": lambda zone: Link(zone.name, f"{zone.pages[0][0]}#h0"),
             "Hosts": lambda zone: len(zone.places),
             **{state.capitalize(): partial(_in_state, state=state) for state in total},
-            "Room for": lambda zone: zone.room,
-            "With room, never chosen": lambda zone: zone.never_chosen or "",
+            "Room for": lambda zone: sum(place.room for place in zone.places),
+            "With room, never chosen": lambda zone: sum(place.never_chosen for place in zone.places) or "",
         }
         meanings = "; ".join(f"{state}: {words}" for state, words in MEANINGS.items() if state in total)
-        room = sum(zone.room for zone in self._zones)
+        room = sum(host.room for host in self._hosts.states)
         note = f"Room is for instances of {flavor}; the cloud has room for {room:,}. {meanings}."
         yield table(self._zones, columns, "Hosts by availability zone", note=note, anchor="hosts")
 
-    def _latest(self, written: Mapping[str, str]) -> Table:
+    def _latest(self) -> Table:
         overview = self._overview
         columns: Columns = {
-            "Request": lambda entry: linked(entry, name_of(entry) or "without id", written),
+            "Request": lambda entry: linked(entry, name_of(entry) or "without id", self.written),
             "Time": lambda entry: entry["time"][11:19],
             "Flavor": lambda entry: entry["flavor"]["name"],
             "Zone": "availability_zone",
@@ -162,31 +179,16 @@ class Site:
             return Emphasis(f"no host: {cause['words'] if cause else entry['summary']}", BAD)
         return some(list(map(Link, entry["hosts"])), FIRST)
 
-    def host_pages(
-        self, choices: Mapping[str, Sequence[Entry]], written: Mapping[str, str]
-    ) -> Iterator[tuple[str, Shown]]:
-        """Yield the names of the pages of hosts, and what they show.
-
-        Args:
-            choices: The decisions that have chosen a service host, the latest first.
-            written: The addresses of the pages of decisions by their names.
-        """
+    def host_pages(self) -> Iterator[tuple[str, Shown]]:
+        """Yield the names of the pages of hosts, and what they show."""
         for zone in self._zones:
-            pages = [(name, list(places)) for name, places in groupby(zone.places, _page_of)]
-            for number, (name, places) in enumerate(pages):
-                others = [Link("previous", pages[number - 1][0])] if number else []
-                if number + 1 < len(pages):
-                    others.append(Link("next", pages[number + 1][0]))
-                yield name, self._host_page(zone, places, others, choices, written)
+            for number, (name, places) in enumerate(zone.pages):
+                others = [Link("previous", zone.pages[number - 1][0])] if number else []
+                if number + 1 < len(zone.pages):
+                    others.append(Link("next", zone.pages[number + 1][0]))
+                yield name, self._host_page(zone, places, others)
 
-    def _host_page(
-        self,
-        zone: Zone,
-        places: Sequence[ReportedHost],
-        others: Sequence[Link],
-        choices: Mapping[str, Sequence[Entry]],
-        written: Mapping[str, str],
-    ) -> Shown:
+    def _host_page(self, zone: Zone, places: Sequence[ReportedHost], others: Sequence[Link]) -> Shown:
         head = Head(
             f"Hosts of {zone.name}",
             f"{len(places)} of {len(zone.places):,} hosts, {places[0].host} to {places[-1].host}",
@@ -205,20 +207,14 @@ class Site:
             "Memory free (GiB)": lambda place: int(place.free.get("MEMORY_MB", 0) / 1024),
             "Disk free (GiB)": lambda place: int(place.free.get("DISK_GB", 0)),
             "Chosen": lambda place: place.chosen or "",
-            "Decisions": lambda place: _links_of(choices.get(place.host, ())[:NAMED], written),
+            "Decisions": lambda place: _links_of(self._choices.get(place.host, [])[:NAMED], self.written),
             "Cell": "cell",
         }
         note = (
             f"Room is for instances of {flavor}. `berth-explain host NAME` says why a host is never chosen."
         )
-        hosts = table(
-            places,
-            columns,
-            note=note,
-            anchors={number: place.address.partition("#")[2] for number, place in enumerate(places)},
-            searched=True,
-        )
-        return Shown(places, head, [hosts])
+        anchors = {number: f"h{number}" for number in range(len(places))}
+        return Shown(places, head, [table(places, columns, note=note, anchors=anchors, searched=True)])
 
 
 def counts(overview: Overview) -> str:
@@ -231,7 +227,7 @@ def counts(overview: Overview) -> str:
 
 
 def _in_state(zone: Zone, state: ReportedState) -> Words:
-    return zone.states.get(state, "")
+    return sum(place.state is state for place in zone.places) or ""
 
 
 def causes(overview: Overview, written: Mapping[str, str]) -> Table:
@@ -268,15 +264,6 @@ def linked(entry: Entry, words: str, written: Mapping[str, str]) -> Link:
     return Link(words, written.get(name_of(entry), ""))
 
 
-def choices_of(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
-    """Return the decisions that have chosen each service host, in their order."""
-    found: dict[str, list[Entry]] = {}
-    for entry in entries:
-        for host in dict.fromkeys(entry["hosts"]):
-            found.setdefault(host, []).append(entry)
-    return found
-
-
 def _state(host: ReportedHost) -> Words:
     look, state = f"host-state {host.state}", str(host.state)
     if host.never_chosen:
@@ -285,24 +272,9 @@ def _state(host: ReportedHost) -> Words:
 
 
 def _zones(hosts: ReportedHosts) -> Iterator[Zone]:
-    number = 0
+    numbers = count(1)
     for name, group in groupby(hosts.states, lambda host: host.zone):
-        places = []
-        for place, host in enumerate(group):
-            number += place % PAGE == 0
-            places.append(replace(host, address=f"{hosts_file(number)}#h{place}"))
-        states = Counter(place.state for place in places)
-        yield Zone(
-            name,
-            places,
-            {state: states[state] for state in ReportedState if states[state]},
-            sum(place.room for place in places),
-            sum(place.never_chosen for place in places),
-        )
-
-
-def _page_of(place: ReportedHost) -> str:
-    return place.address.partition("#")[0]
+        yield Zone(name, [(hosts_file(next(numbers)), places) for places in chunks(group, PAGE)])
 
 
 def _duration(seconds: float) -> str:

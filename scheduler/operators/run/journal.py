@@ -13,7 +13,6 @@ nothing left, that was undone, or whose last move is a day old does not count in
 What becomes of a requested move is read in nova: the task, host and actions of the instance.
 """
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -21,7 +20,6 @@ import fcntl
 import os
 from pathlib import Path
 import socket
-import time
 from typing import Self
 
 import msgspec
@@ -166,18 +164,8 @@ class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         for move in self.moves:
             move.tries = 0  # what nova refused to an earlier command may be possible by now
         self.run, self.hosts, self.begun_at = kind, hosts, self.begun_at or moment(now)
-        self.end(Ending.INTERRUPTED, "", [], [], {})
-
-    def end(
-        self,
-        state: Ending,
-        why: str,
-        left: list[RunMove],
-        stays: list[Stay],
-        held_in_placement: dict[str, list[str]],
-    ) -> None:
-        self.state, self.why = state, why or None
-        self.left, self.stays, self.held_in_placement = left, stays, held_in_placement
+        self.state, self.why = Ending.INTERRUPTED, None
+        self.left, self.stays, self.held_in_placement = [], [], {}
 
 
 _state = msgspec.json.Decoder(RunState)
@@ -194,14 +182,13 @@ class RunJournal:
         state: What the file says, and then what ``save`` writes next.
     """
 
-    def __init__(self, path: Path, wall_clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path) -> None:
         """Read the file, if there is one.
 
         Raises:
             JournalUnusable: It cannot be read, or another process has its lock.
         """
         self.path = path
-        self._wall_clock = wall_clock
         try:
             if path.exists() and not path.is_file():
                 raise JournalUnusable(f"{path} is no regular file")
@@ -212,7 +199,11 @@ class RunJournal:
             raise JournalUnusable(f"Cannot open {path}: {error.strerror}") from error
         try:
             self._take_lock()
-            self._read()
+            self._saved = path.read_bytes() if path.exists() else b""
+            self._load()
+        except OSError as error:
+            os.close(self._lock)
+            raise JournalUnusable(f"Cannot read {path}: {error.strerror}") from error
         except BaseException:
             os.close(self._lock)
             raise
@@ -227,24 +218,12 @@ class RunJournal:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, this_process().encode(), 0)
 
-    def _read(self) -> None:
-        try:
-            self._saved = self.path.read_bytes() if self.path.exists() else b""
-        except OSError as error:
-            raise JournalUnusable(f"Cannot read {self.path}: {error.strerror}") from error
-        self._load()
-
     def _load(self) -> None:
         try:
             self.state = _state.decode(self._saved) if self._saved else RunState()
         except ValueError as error:  # also of msgspec
             raise JournalUnusable(f"{self.path} is not the state of a run") from error
         self.state.state_file = str(self.path)
-
-    def begin(self, kind: str, hosts: list[str]) -> None:
-        """Begin a run; raises as ``save``."""
-        self.state.begin(kind, hosts, self._wall_clock())
-        self.save()
 
     def save(self) -> None:
         """Write the state; it is on disk when this returns.
@@ -266,10 +245,6 @@ class RunJournal:
         found = [at for at, each in enumerate(moves) if each.instance == move.instance] or [len(moves)]
         moves[found[0] : found[0] + 1] = [move]
         self.save()
-
-    def remove(self) -> None:
-        """Forget the run."""
-        self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
         os.close(self._lock)

@@ -90,7 +90,7 @@ def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
     if state.open:
         journal.save()
     elif all(one.enabled for one in services):
-        journal.remove()
+        journal.path.unlink(missing_ok=True)
     state.services = services
     return state
 

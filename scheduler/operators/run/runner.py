@@ -159,7 +159,8 @@ class Runner:
         """
         plan = self._plan(0)
         services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
-        self._journal.begin(kind, list(plan.hosts))
+        self._journal.state.begin(kind, list(plan.hosts), self._timing.wall_clock())
+        self._journal.save()
         self._one.nodes = plan.nodes
         why, held = "", dict[str, list[str]]()
         try:
@@ -169,21 +170,25 @@ class Runner:
             self._disable(services, reason)
             self._rounds(plan, repeats=repeats)
             held = {} if evacuate else self._held(plan.hosts)
-            state = Ending.DONE if not self._stays and not held else Ending.STAY
+            ending = Ending.DONE if not self._stays and not held else Ending.STAY
         except Halted:
-            state = Ending.INTERRUPTED
+            ending = Ending.INTERRUPTED
         except KeyboardInterrupt:
-            state, why = Ending.INTERRUPTED, "interrupted while moves were open"
+            ending, why = Ending.INTERRUPTED, "interrupted while moves were open"
         except BerthError as error:
-            state, why = Ending.STOPPED, str(error)
-        left = [step.move for step in self._waiting if step.move.state == MoveState.WAITING]
-        rest = left, list(self._stays), held
-        self._journal.state.end(state, why, *rest)
+            ending, why = Ending.STOPPED, str(error)
+        self._end(ending, why, held)
         try:
             self._journal.save()
         except JournalUnusable as error:
-            self._journal.state.end(Ending.STOPPED, why or str(error), *rest)
+            self._end(Ending.STOPPED, why or str(error), held)
         return self._journal.state
+
+    def _end(self, ending: Ending, why: str, held: dict[str, list[str]]) -> None:
+        state = self._journal.state  # which is another one after a failed write
+        state.state, state.why, state.held_in_placement = ending, why or None, held
+        state.left = [step.move for step in self._waiting if step.move.state == MoveState.WAITING]
+        state.stays = list(self._stays)
 
     # -- before the first move -------------------------------------------------------------------------------
 

@@ -38,15 +38,15 @@ HOSTS = ReportedHosts(
 def made(entries=ENTRIES, hosts=HOSTS, lost=()):
     """The pages of a report by their names; the documents of some decisions are no longer kept."""
     found = summarize(entries, SINCE, SINCE + LENGTH)
-    pages = site.Site(found, hosts, "The hosts could not be read: no database")
-    written = {
+    pages = site.Site(found, entries, hosts, "The hosts could not be read: no database")
+    pages.written |= {
         name_of(one): directory.decision_file(name_of(one))
         for one in found.linked
         if name_of(one) not in lost
     }
-    names = dict(pages.host_pages(site.choices_of(entries), written))
-    shown = {directory.INDEX: pages.index(written), **names}
-    return {name: html_of(each, pages.host_addresses) for name, each in shown.items()}, set(written.values())
+    shown = {directory.INDEX: pages.index(), **dict(pages.host_pages())}
+    found = {name: html_of(each, pages.host_addresses) for name, each in shown.items()}
+    return found, set(pages.written.values())
 
 
 def row(table, word):

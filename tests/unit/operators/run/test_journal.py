@@ -7,7 +7,15 @@ from unittest.mock import Mock
 import pytest
 
 from scheduler.operators.run import journal as journals
-from scheduler.operators.run.journal import LIFETIME, JournalUnusable, MoveState, RunJournal, RunMove, moment
+from scheduler.operators.run.journal import (
+    LIFETIME,
+    Ending,
+    JournalUnusable,
+    MoveState,
+    RunJournal,
+    RunMove,
+    moment,
+)
 from scheduler.operators.shown import files
 
 
@@ -17,8 +25,9 @@ def path(tmp_path):
 
 
 def begin(path, at=0.0):
-    journal = RunJournal(path, lambda: at)
-    journal.begin("drain", ["h1"])
+    journal = RunJournal(path)
+    journal.state.begin("drain", ["h1"], at)
+    journal.save()
     return journal
 
 
@@ -116,7 +125,7 @@ def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
         journal.save_move(move("moved", MoveState.MOVED))
         journal.save_move(move("open"))
         if ended:
-            journal.state.end("stopped", "a surprise", [], [], {})
+            journal.state.state, journal.state.why = Ending.STOPPED, "a surprise"
             journal.save()
     with begin(path, seconds) as journal:
         assert [one.instance for one in journal.state.moves] == (["moved", "open"] if counts else ["open"])
@@ -127,7 +136,7 @@ def test_moves_of_a_run_count_for_a_day(path, seconds, counts, ended):
 def test_a_run_that_ended_with_nothing_left_does_not_count_in_the_next_one(path):
     with begin(path) as journal:
         journal.save_move(move("moved", MoveState.MOVED))
-        journal.state.end("done", "", [], [], {})
+        journal.state.state = Ending.DONE
         journal.save()
     with begin(path, 60.0) as journal:
         assert (journal.state.moves, journal.state.begun_at) == ([], "1970-01-01T00:01:00+00:00")

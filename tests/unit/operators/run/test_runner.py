@@ -17,7 +17,7 @@ def file(tmp_path):
 
 def start(cloud, file, halted=lambda: False, lines=None, **limits):
     """Run until it ends; returns its outcome."""
-    with RunJournal(file, lambda: cloud.now) as journal:
+    with RunJournal(file) as journal:
         runner = Runner(
             cloud,
             cloud,
