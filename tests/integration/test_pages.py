@@ -25,8 +25,8 @@ from scheduler.decisions.document import (
     Reason as WhyReason,
 )
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.plan.drain import DrainMove, DrainPlan, Target, UsedShare
-from scheduler.operators.plan.moves import ReasonText, Unplaced
+from scheduler.operators.plan.drain import DrainPlan, Target, UsedShare
+from scheduler.operators.plan.moves import PlannedMove, Unplaced
 from scheduler.operators.report.hosts import ReportedHosts as AllHosts
 from scheduler.operators.report.hosts import ReportedState
 from scheduler.operators.shadow import report as shadow_report
@@ -229,10 +229,10 @@ def plan():
     names = {"name": f"web server {LONG}", "project_id": "f" * 32, "server_group": failed().request_id}
     names |= {"instance": failed().request_id[4:], "flavor": "m1.large", "source": LONG, "state": "active"}
     moves = [
-        DrainMove(**names, step=number, to=LONG, way="live", zone="az1", reset_state=False)
+        PlannedMove(**names, step=number, to=LONG, way="live", zone="az1", reset_state=False)
         for number in range(3)
     ]
-    stays = [Unplaced(**names, amounts={}, why=ReasonText(f"host {LONG} is full"))] * 3
+    stays = [Unplaced(**names, amounts={}, why=f"host {LONG} is full")] * 3
     found = DrainPlan(
         hosts=[LONG],
         instances=6,

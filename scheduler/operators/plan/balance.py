@@ -22,7 +22,7 @@ from scheduler.logs import count_text
 from scheduler.operators.app import count, value
 from scheduler.operators.plan.command import WrongArgument, unknown
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
-from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, described, moves_table
+from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, moves_table, planned
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import GOOD, Columns, Fact, Head, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -35,9 +35,6 @@ class BalanceCommand(RunnablePlan):
 
     Exit status: 0, 255 if no plan could be made. With --run: as drain.
     """
-
-    kind = "balance"
-    repeats = False
 
     arguments = (
         value(
@@ -155,14 +152,12 @@ def _described(cloud: PlannedCloud, number: int, move: Move, gain: float | None)
     snapshot, flavor = cloud.snapshot, cloud.snapshot.flavor(move.index)
     stored = snapshot.stored_request(move.index)
     local = not (stored and stored.boots_from_volume)
+    way = way_of(snapshot, move.index)
     return BalanceMove(
-        **described(cloud, move.index, move.source),
-        step=number,
-        to=cloud.host(move.target),
-        way=move.way,
-        memory_gib=round(flavor.memory_mb / 1024, 2) if move.way == LIVE else 0,
+        **planned(cloud, number, move, way),
+        memory_gib=round(flavor.memory_mb / 1024, 2) if way.name == LIVE else 0,
         disk_gib=(flavor.root_gb if local else 0) + flavor.ephemeral_gb,
-        down=move.way == COLD and snapshot.instances.states[move.index] == "active",
+        down=way.name == COLD and snapshot.instances.states[move.index] == "active",
         gain=None if gain is None else round(gain, 6),
     )
 

@@ -1,10 +1,9 @@
 """berth-plan drain: where each instance of some hosts would go, in an order that works, or why it cannot."""
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 import shlex
-from typing import Any
 
 import msgspec
 
@@ -18,10 +17,9 @@ from scheduler.operators.plan.moves import (
     MovesPlan,
     PlannedMove,
     Stuck,
-    Unplaced,
     causes,
-    described,
     moves_table,
+    planned,
     stays_table,
     summed,
     unplaced,
@@ -42,7 +40,7 @@ class DrainCommand(RunnablePlan):
     hosts are empty, 3 some instances stay, 4 stopped, 5 interrupted, 255 not begun.
     """
 
-    kind = "drain"
+    empties_hosts = True
 
     arguments = (
         value("host", "HOST", "a service host to empty", nargs="*"),
@@ -55,15 +53,6 @@ class DrainCommand(RunnablePlan):
             "as paused ones: they start again as their image or volume has them",
         ),
     )
-
-    def add_run(self, group: Any) -> None:
-        either = group.add_mutually_exclusive_group()
-        super().add_run(either)
-        either.add_argument(
-            "--undo", action="store_true",
-            help="enable the hosts that --run disabled, and show what it moved; nothing is moved back",
-        )  # fmt: skip
-        group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> "DrainPlan":
         if args.commands and args.run:
@@ -84,12 +73,6 @@ class DrainCommand(RunnablePlan):
 
 
 # -- document --------------------------------------------------------------------------------------------
-
-
-class DrainMove(PlannedMove, kw_only=True):
-    cell: str | None = None
-    zone: str
-    reset_state: bool
 
 
 class UsedShare(msgspec.Struct):
@@ -115,18 +98,9 @@ class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
         missing: What the instances without a place request together, by resource class.
     """
 
-    hosts: list[str]
     instances: int
-    moves: list[DrainMove]
-    without_place: list[Unplaced]
     missing: dict[str, int]
     targets: list[Target]
-
-    def to_empty(self) -> Sequence[str]:
-        return self.hosts
-
-    def stays(self) -> Sequence[Unplaced]:
-        return self.without_place
 
     def words(self) -> tuple[Head, list[Table]]:
         stays = self.without_place
@@ -176,9 +150,20 @@ def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Dr
     ways = {index: way(snapshot, index) for index in indices}
     fixed = [Stuck(index, its.why, {}) for index, its in ways.items() if not its.name]
     movable = [index for index, its in ways.items() if its.name]
-    sources = dict(zip(indices, snapshot.instances.rows[indices].tolist(), strict=True))
     moves, stuck = _best(cloud, movable)
-    return _document(cloud, rows, sources, ways, moves, [*stuck, *fixed])
+    stuck = [*stuck, *fixed]
+    return DrainPlan(
+        hosts=sorted(map(cloud.host, rows)),
+        instances=len(indices),
+        moves=[
+            PlannedMove(**planned(cloud, number, move, ways[move.index]))
+            for number, move in enumerate(moves, 1)
+        ],
+        without_place=[unplaced(cloud, each, int(snapshot.instances.rows[each.index])) for each in stuck],
+        missing=summed(each.amounts for each in stuck),
+        targets=list(_targets(cloud, moves)),
+        all_placed=not stuck,
+    )
 
 
 def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
@@ -196,37 +181,6 @@ def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list
         return second_moves, second_stuck
     cloud.rewind(start)
     return mover.move_all(first, progress)
-
-
-def _document(
-    cloud: PlannedCloud,
-    rows: Collection[int],
-    sources: Mapping[int, int],
-    ways: Mapping[int, Way],
-    moves: Sequence[Move],
-    stuck: Sequence[Stuck],
-) -> DrainPlan:
-    names = cloud.snapshot.cell_names()
-    return DrainPlan(
-        hosts=sorted(cloud.host(row) for row in rows),
-        instances=len(sources),
-        moves=[
-            DrainMove(
-                **described(cloud, move.index, move.source),
-                step=number,
-                to=cloud.host(move.target),
-                cell=names.get(cloud.snapshot.place(move.target)[0]),
-                zone=cloud.snapshot.zone(move.target),
-                way=ways[move.index].name,
-                reset_state=ways[move.index].reset,
-            )
-            for number, move in enumerate(moves, 1)
-        ],
-        without_place=[unplaced(cloud, each, sources[each.index]) for each in stuck],
-        missing=summed(each.amounts for each in stuck),
-        targets=list(_targets(cloud, moves)),
-        all_placed=not stuck,
-    )
 
 
 def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
@@ -271,7 +225,7 @@ check_host() {{
 _VERBS = {LIVE: "migrate --live-migration", COLD: "migrate", EVACUATE: "evacuate"}
 
 
-def commands(moves: Sequence[DrainMove]) -> list[str]:
+def commands(moves: Sequence[PlannedMove]) -> list[str]:
     """Return the lines of a shell script that carries out moves; none if there is no move.
 
     The script stops at the first command that fails, and at the first instance that is on another host than

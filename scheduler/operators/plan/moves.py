@@ -15,7 +15,7 @@ from scheduler.decisions import rendering
 from scheduler.errors import BerthError
 from scheduler.logs import count_text
 from scheduler.operators.plan.command import NAMED, Plan
-from scheduler.operators.plan.movable import way_of
+from scheduler.operators.plan.movable import Way
 from scheduler.operators.shown.shown import Columns, Table, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud, TakenHost
 from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
@@ -34,13 +34,11 @@ class Move:
     Attributes:
         source: The row that it leaves.
         target: The row that it gets.
-        way: ``live`` or ``cold``; "" for an evacuation.
     """
 
     index: int
     source: int
     target: int
-    way: str = ""
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ class Mover:
         source = int(self._cloud.places.rows[index])
         self._cloud.remove(index, self.held(index))
         self._cloud.put(index, chosen, spec.flavor)
-        return Move(index, source, chosen.row, way_of(self._snapshot, index).name)
+        return Move(index, source, chosen.row)
 
     def held(self, index: int) -> Mapping[str, Any] | None:
         """Return what an instance holds in Placement; None if more than its node gives it."""
@@ -243,40 +241,51 @@ class PlannedInstance(msgspec.Struct, kw_only=True):
 
 
 class PlannedMove(PlannedInstance, kw_only=True):
-    """A move of a plan, which has the number ``step``."""
+    """A move of a plan, which has the number ``step``.
+
+    Attributes:
+        cell: Of the new host, as ``zone``.
+        reset_state: Whether the state of the instance is reset first.
+    """
 
     step: int
     to: str
+    cell: str | None = None
+    zone: str
     way: str
-
-    @property
-    def reset_state(self) -> bool:
-        """Whether its state is reset first."""
-        return False
-
-
-class ReasonText(msgspec.Struct):
-    text: str
+    reset_state: bool = False
 
 
 class Unplaced(PlannedInstance, kw_only=True):
-    """An instance without a place, and what it requests."""
+    """An instance without a place, what it requests, and the reason."""
 
     amounts: dict[str, int]
-    why: ReasonText
+    why: str
 
 
 class MovesPlan(Plan, kw_only=True):
-    """A plan whose moves can be carried out."""
+    """A plan whose moves can be carried out.
 
+    Attributes:
+        hosts: Hosts that are to get no instances.
+    """
+
+    hosts: list[str] = []
     moves: Sequence[PlannedMove]
+    without_place: list[Unplaced] = []
 
-    def to_empty(self) -> Sequence[str]:
-        """Return the hosts that are to get no instances."""
-        return ()
 
-    def stays(self) -> Sequence[Unplaced]:
-        return ()
+def planned(cloud: PlannedCloud, step: int, move: Move, way: Way) -> dict[str, Any]:
+    """Return the fields of ``PlannedMove``."""
+    return {
+        **described(cloud, move.index, move.source),
+        "step": step,
+        "to": cloud.host(move.target),
+        "cell": cloud.snapshot.cell_names().get(cloud.snapshot.place(move.target)[0]),
+        "zone": cloud.snapshot.zone(move.target),
+        "way": way.name,
+        "reset_state": way.reset,
+    }
 
 
 def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
@@ -299,7 +308,7 @@ def described(cloud: PlannedCloud, index: int, row: int) -> dict[str, Any]:
 
 def unplaced(cloud: PlannedCloud, stuck: Stuck, row: int) -> Unplaced:
     words = described(cloud, stuck.index, row)
-    return Unplaced(**words, amounts=dict(stuck.amounts), why=ReasonText(stuck.why))
+    return Unplaced(**words, amounts=dict(stuck.amounts), why=stuck.why)
 
 
 # -- words -----------------------------------------------------------------------------------------------
@@ -319,7 +328,7 @@ def causes(stays: Iterable[Unplaced]) -> list[str]:
     for one in stays:
         # the same cause holds for many hosts
         source = rf"(host )?(?<![\w.-]){re.escape(one.source)}(?![\w-]|\.\w)"
-        words = re.sub(source, "its host", one.why.text)
+        words = re.sub(source, "its host", one.why)
         of_cause.setdefault(re.sub(r"\d+", "0", words), {}).setdefault(words, []).append(one)
     found = []
     for texts in of_cause.values():
@@ -340,7 +349,7 @@ def _groups(stays: Sequence[Unplaced]) -> str:
 def stays_table(stays: Sequence[Unplaced]) -> Table:
     columns = {
         "Instance": "instance", **_NAMES, "Flavor": flavor_of, "State": "state", "On": "source",
-        "Why it has no place": lambda one: one.why.text,
+        "Why it has no place": "why",
     }  # fmt: skip
     return table(stays, columns, "Instances without a place", pictures=_ON_PAGES)
 

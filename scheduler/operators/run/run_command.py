@@ -10,7 +10,6 @@ from pathlib import Path
 import re
 import signal
 import threading
-from typing import Any
 
 from scheduler import conf as options
 from scheduler.operators.app import positive_integer, positive_number
@@ -90,27 +89,27 @@ class RunnablePlan(PlanCommand):
     """A plan whose moves can be carried out.
 
     Attributes:
-        kind: How the plan is called in names of files.
-        repeats: Whether it is planned again until no move is left.
+        empties_hosts: Whether hosts are disabled, and it is planned again until no move is left.
         timing: Where time comes from.
     """
 
-    kind = ""
-    repeats = True
+    empties_hosts = False
     timing = Clocks()
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         group = parser.add_argument_group("carrying the plan out", RIGHTS)
-        self.add_run(group)
+        either = group.add_mutually_exclusive_group()
+        either.add_argument(
+            "--run", action="store_true", help="carry the plan out; without it nothing is changed"
+        )
+        if self.empties_hosts:
+            words = "enable the hosts that --run disabled, and show what it moved; nothing is moved back"
+            either.add_argument("--undo", action="store_true", help=words)
+            group.add_argument("--reason", metavar="TEXT", help="why the hosts are disabled, for nova's API")
         for name, kind, meta, words in ARGUMENTS:
             group.add_argument(f"--{name}", type=kind, metavar=meta, help=words)
         return parser
-
-    def add_run(self, group: Any) -> None:
-        group.add_argument(
-            "--run", action="store_true", help="carry the plan out; without it nothing is changed"
-        )
 
     def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> MovesPlan:
         """Return the plan of what is left after so many moves."""
@@ -157,7 +156,9 @@ class RunnablePlan(PlanCommand):
                 timing=self.timing,
             )
             evacuate = getattr(args, "evacuate", False)
-            found = runner.run(_reason(args), kind=self.kind, evacuate=evacuate, repeats=self.repeats)
+            found = runner.run(
+                _reason(args), kind=str(self.cmd_name), evacuate=evacuate, repeats=self.empties_hosts
+            )
         return report.shown(found, STATUSES[found.state])
 
     def _undo(self, args: argparse.Namespace) -> Shown:
@@ -176,7 +177,7 @@ class RunnablePlan(PlanCommand):
             return Path(args.state)
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         named = [f"{kind}={name}" for kind in SEVERAL for name in getattr(args, kind, ())]
-        words = "_".join((self.kind, *sorted([*getattr(args, "host", ()), *named])))
+        words = "_".join((str(self.cmd_name), *sorted([*getattr(args, "host", ()), *named])))
         name = re.sub(r"[^\w.+-]", "-", words)
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"

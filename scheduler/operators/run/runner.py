@@ -59,10 +59,10 @@ def plan_of(cloud: PlannedCloud, found: MovesPlan) -> Round:
         move = RunMove(instance=planned.instance, source=planned.source, to=planned.to, way=planned.way)
         before = _before(cloud, [step.move for step in steps], move)
         steps.append(RunStep(move, planned.state, planned.reset_state, before))
-    left = found.stays()
-    stays = [Stay(one.instance, one.source, one.state, one.why.text) for one in left]
+    left = found.without_place
+    stays = [Stay(one.instance, one.source, one.state, one.why) for one in left]
     busy = [one.instance for one in left if one.task_state or one.state == "building"]
-    return Round(found.to_empty(), steps, stays, busy, nodes)
+    return Round(found.hosts, steps, stays, busy, nodes)
 
 
 def _before(cloud: PlannedCloud, earlier: Sequence[RunMove], move: RunMove) -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 from scheduler import objects
 from scheduler.numa.guest import LARGE
 from scheduler.numa.topology import HostCell, HostTopology, PagePool
-from scheduler.operators.plan.drain import DrainMove, commands, drain
-from scheduler.operators.plan.moves import causes
+from scheduler.operators.plan.drain import commands, drain
+from scheduler.operators.plan.moves import PlannedMove, causes
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from tests.builders import OTHER_CELL, uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, flavor, group, node
@@ -25,7 +25,7 @@ def moves_of(plan):
 
 
 def reasons_of(plan):
-    return {each.instance: each.why.text for each in plan.without_place}
+    return {each.instance: each.why for each in plan.without_place}
 
 
 def test_each_instance_goes_to_the_host_with_most_memory_free_then():
@@ -255,7 +255,7 @@ esac
 
 def plan(*moves):
     return [
-        DrainMove(
+        PlannedMove(
             instance=name,
             state="active",
             source="h1",
