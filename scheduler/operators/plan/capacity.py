@@ -154,7 +154,7 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
     reason, again = "", spec.obj_clone()
     try:
         with suppress(NoValidHost):
-            found = fits(cloud, spec, cloud.snapshot.progress)
+            found = fits(cloud, spec)
         if not any(fit.count for fit in found.values()):
             reason = cloud.decide(again, [again.instance_uuid], explain=True).why
     except BerthError as error:

@@ -167,20 +167,20 @@ def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Dr
 
 
 def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
-    mover, start, progress = Mover(cloud), cloud.mark, cloud.snapshot.progress
+    mover, start = Mover(cloud), cloud.mark
     first = mover.order(indices)
-    moves, stuck = mover.move_all(first, progress)
+    moves, stuck = mover.move_all(first)
     if not stuck:
         return moves, stuck
     cloud.rewind(start)
     stays = {each.index for each in stuck}
     others = [index for index in first if index not in stays]
     again = [*mover.order([each.index for each in stuck]), *others]
-    second_moves, second_stuck = mover.move_all(again, progress)
+    second_moves, second_stuck = mover.move_all(again)
     if len(second_stuck) < len(stuck):
         return second_moves, second_stuck
     cloud.rewind(start)
-    return mover.move_all(first, progress)
+    return mover.move_all(first)
 
 
 def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:

@@ -32,7 +32,6 @@ from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.operators.plan.moves import summed
 from scheduler.operators.snapshot.planned_cloud import Asked, PlannedCloud
-from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
 from scheduler.placement.answer import AllocationCandidate, Usage
 from scheduler.selection.consume import consume, consumed_amounts
 from scheduler.selection.narrowing import narrow
@@ -73,9 +72,7 @@ class FitOnHost:
         return {name: free - self.count * self.taken[name] for name, free in self.free.items()}
 
 
-def fits(
-    cloud: PlannedCloud, spec: objects.RequestSpec, progress: ShowProgress = no_progress
-) -> dict[int, FitOnHost]:
+def fits(cloud: PlannedCloud, spec: objects.RequestSpec) -> dict[int, FitOnHost]:
     """Return how many instances of a request fit on each host that Placement offers, by row.
 
     Args:
@@ -86,20 +83,18 @@ def fits(
         BerthError: A pre-filter or Placement refuses the request.
     """
     asked = cloud.ask(spec)
-    rows, table = asked.hosts.table_rows, cloud.snapshot.table
     found = {
         row: room(asked.hosts.candidates(ViewIndex(index)), asked.usages)
-        for index, row in enumerate(rows.tolist())
+        for index, row in enumerate(asked.hosts.table_rows.tolist())
     }
     passed = _reject(cloud, asked, found)
     if asked.request.guest or asked.request.pci_requests:
         for done, row in enumerate(passed):
-            progress("hosts", done, len(passed))
+            cloud.snapshot.progress("hosts", done, len(passed))
             _count_alone(cloud, asked, row, found[row])
     else:
         _count_together(cloud, asked, np.array(passed, np.int64), found)
-    closed = cloud.closed[: len(table)]
-    return {row: fit for row, fit in found.items() if not closed[row]}
+    return found
 
 
 def _reject(cloud: PlannedCloud, asked: Asked, found: Mapping[int, FitOnHost]) -> list[int]:

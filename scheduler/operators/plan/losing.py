@@ -185,7 +185,7 @@ class Losses:
         """Return how many instances that take these amounts each host has room for; int64, (hosts,)."""
         key = tuple(sorted(amounts.items()))
         if key not in self._rooms:
-            self._rooms[key] = np.min([self.cloud.free(name) // amount for name, amount in key], axis=0)
+            self._rooms[key] = self.cloud.slots(amounts)
         return self._rooms[key]
 
     def _spare(self, group_uuid: str) -> int | None:
@@ -303,11 +303,8 @@ class Headrooms:
     ) -> Iterator[tuple[int, int]]:
         """Yield how many fit on each host that has got instances, whose requests are given in order."""
         if flavor.by_amounts:
-            for row in targets:
-                usage = self._cloud.usage(row)
-                left = {name: max(0, one.capacity - one.used) for name, one in usage.items()}
-                fit = (left.get(name, 0) // amount for name, amount in flavor.taken.items())
-                yield row, min(MOST_ON_HOST, *fit)
+            slots = self._cloud.slots(flavor.taken)
+            yield from ((row, min(MOST_ON_HOST, int(slots[row]))) for row in targets)
             return
         new = [row for row, numbers in targets.items() if (flavor.name, row, numbers) not in self._again]
         if new:

@@ -18,7 +18,6 @@ from scheduler.operators.plan.command import NAMED, Plan
 from scheduler.operators.plan.movable import Way
 from scheduler.operators.shown.shown import Columns, Table, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud, TakenHost
-from scheduler.operators.snapshot.snapshot import ShowProgress, no_progress
 from scheduler.placement.plain_query import only_plain_query
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -122,9 +121,7 @@ class Mover:
         spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
         return spec
 
-    def move_all(
-        self, indices: Iterable[int], progress: ShowProgress = no_progress
-    ) -> tuple[list[Move], list[Stuck]]:
+    def move_all(self, indices: Iterable[int]) -> tuple[list[Move], list[Stuck]]:
         """Move instances in the given order, and charge each one to its new host.
 
         Those of an affinity group are tried again when others of it have moved, and those that name instances
@@ -138,7 +135,7 @@ class Mover:
                 more, rest = self._move_batch(batch)
                 done += more
                 failed += rest
-                progress("instances", len(moves) + len(done) + len(failed), total)
+                self._snapshot.progress("instances", len(moves) + len(done) + len(failed), total)
             moves += done
             groups = [self._snapshot.groups.get(self.group_of(move.index)) for move in done]
             affine = {group.uuid for group in groups if group and group.policy == "affinity"}

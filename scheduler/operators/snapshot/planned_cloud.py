@@ -6,7 +6,7 @@ Each charge can be undone.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +27,9 @@ from scheduler.hosts.view import HostView
 from scheduler.operators.snapshot.planned_world import PlannedWorld
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.parts import make_driver
-from scheduler.placement.answer import AllocationCandidate, Usage
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.mirror import Allocations
+from scheduler.placement.plain_query import CLASSES
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules.drivers import Rules
@@ -247,22 +248,19 @@ class PlannedCloud:
         asked = self.ask(spec, uuid)
         return self._world.driver.rank(asked.hosts, asked.request)
 
-    def free(self, resource_class: str) -> np.ndarray:
-        """Return what Placement has left of a mirrored class on each host, 0 for nothing; int64, (hosts,)."""
+    def slots(self, amounts: Mapping[str, int]) -> np.ndarray:
+        """Return how often Placement has amounts of mirrored classes left on each host; int64, (hosts,)."""
         answer = self.snapshot.mirror.find([ANY])
-        left = np.zeros(len(self.snapshot.table), np.int64)
-        if answer is not None:
-            usage, row_of = answer.usage, self.snapshot.table.row_of_uuid
-            for uuid in answer.uuids:
-                one = usage(uuid).get(resource_class)
-                if uuid in row_of and one is not None:
-                    left[row_of[uuid]] = max(0, one.capacity - one.used)
-        return left
+        if answer is None:
+            return np.zeros(len(self.closed), np.int64)
+        left = np.maximum(answer.nodes.capacity - answer.nodes.used, 0)
+        found = np.min([left[CLASSES.index(name)] // amount for name, amount in amounts.items()], axis=0)
+        return np.append(found, 0)[self._mirrored]
 
-    def usage(self, row: int) -> Mapping[str, Usage]:
-        """Return capacity and use of each mirrored class of a host; empty if the mirror lacks it."""
-        answer = self.snapshot.mirror.find([ANY])
-        return {} if answer is None else answer.usage(self.snapshot.table.rows[row].uuid)
+    @cached_property
+    def _mirrored(self) -> np.ndarray:
+        """The row of each host in the mirror, which gets no further rows; -1 for none; int64, (hosts,)."""
+        return self.snapshot.mirror.known.nodes().rows([row.uuid for row in self.snapshot.table.rows])
 
     # -- changes ---------------------------------------------------------------------------------------------
 

@@ -58,10 +58,6 @@ class CloudUnreadable(BerthError):
     """No plan can be made: a database or Placement does not answer."""
 
 
-def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Show nothing."""
-
-
 @dataclass
 class Instances:
     """All instances that are on a host, by index.
@@ -138,7 +134,7 @@ class Snapshot:
     requests: StoredRequests = field(default_factory=StoredRequests)
     groups: dict[str, objects.InstanceGroup] = field(default_factory=dict)
     read_at: float = field(default_factory=time.time)
-    progress: ShowProgress = no_progress
+    progress: ShowProgress = lambda *_: None
     is_whole: bool = True
 
     def __post_init__(self) -> None:
@@ -224,7 +220,7 @@ class Snapshot:
 
 @contextmanager
 def read(
-    conf: cfg.ConfigOpts, progress: ShowProgress = no_progress, host: str | None = None
+    conf: cfg.ConfigOpts, progress: ShowProgress = lambda *_: None, host: str | None = None
 ) -> Iterator[Snapshot]:
     """Read a cloud, whose databases can be read until the context ends.
 
