@@ -12,7 +12,7 @@ from scheduler.claims.claims import Claims
 from scheduler.filters.numa_topology_filter import fitter_of
 from scheduler.nova_db.inventory import HostInventory
 from scheduler.placement.allocation_writer import AllocationWriter
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
@@ -116,7 +116,7 @@ def put_together(
         listeners=(mirror, stream.sharing),
     )
     # A question to Placement begins the reading of hosts: one after the other would take as long as both.
-    candidates = CandidateSource(FetchCandidates(placement, hosts.clock), hosts.begin_reading, hosts.clock)
+    candidates = CandidateSource(placement, hosts.begin_reading, hosts.clock)
 
     def aggregates_of(context: Any, provider: str) -> frozenset[str]:
         return (read_provider(placement, provider, "aggregates", context=context) or ABSENT).aggregates

@@ -27,9 +27,6 @@ AT_ONCE = 2
 # Seconds that requests wait for the question of another one; longer than an answer may take.
 WAIT_TIMEOUT = 90.0
 
-Fetch = Callable[[Query, Any], Candidates]
-"""(query, request context) -> its candidates. It never raises: a failure is an empty answer with a reason."""
-
 
 class CandidateSource:
     """Answers which hosts could take a request, by a question that is sent after the request came.
@@ -39,7 +36,7 @@ class CandidateSource:
 
     def __init__(
         self,
-        fetch: Fetch,
+        client: PlacementClient,
         before_question: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -48,9 +45,10 @@ class CandidateSource:
         Args:
             before_question: Called when a question is about to be sent for the requests that waited for it.
         """
-        self._fetch = fetch
+        self._client = client
         self._before_question = before_question
         self._clock = clock
+        self._repeated = RateLimitedLogger(LOG, clock=clock)
         self._calls: BatchedCalls[Candidates] = BatchedCalls(WAIT_TIMEOUT, AT_ONCE)
 
     def fetch(self, queries: Sequence[Query], context: Any) -> Candidates:
@@ -63,7 +61,7 @@ class CandidateSource:
     def _ask(self, query: Query, context: Any) -> Candidates:
         def ask() -> Candidates:
             self._before_question()
-            return self._fetch(query, context)
+            return self._get(query, context)
 
         try:
             candidates, callers = self._calls.call(query.querystring, ask)
@@ -71,17 +69,8 @@ class CandidateSource:
             return unanswered(error, self._clock())
         return replace(candidates, requests=callers) if callers > 1 else candidates
 
-
-class FetchCandidates:
-    """One GET for each query."""
-
-    def __init__(self, client: PlacementClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client = client
-        self._clock = clock
-        self._repeated = RateLimitedLogger(LOG, clock=clock)
-
-    def __call__(self, query: Query, context: Any) -> Candidates:
-        """Ask Placement."""
+    def _get(self, query: Query, context: Any) -> Candidates:
+        """Send a query. A failure is an empty answer with a reason."""
         sent_at, rejection = self._clock(), ""
         path = f"/allocation_candidates?{query.querystring}"
         try:

@@ -18,7 +18,7 @@ from scheduler.claims.doubts import NOTHING_KEPT, Kept
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.allocations import Owner
 from scheduler.placement.answer import AllocationCandidate
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
 from scheduler.placement.write_policy import WritePolicy
@@ -158,7 +158,7 @@ def cloud(placement_url, connect):
 def candidates(cloud, client):
     """Two hosts with room for two instances each, and one candidate of each."""
     roots = cloud.make(2)
-    found = CandidateSource(FetchCandidates(client)).fetch([cloud.query()], None)
+    found = CandidateSource(client).fetch([cloud.query()], None)
     return [found.by_root[root][0] for root in roots]
 
 

@@ -20,7 +20,7 @@ from scheduler.errors import NoValidHost
 from scheduler.manager import SchedulerManager
 from scheduler.parts import Outside, put_together
 from scheduler.placement import mirror_source
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import PlainQuery
@@ -71,7 +71,7 @@ class Scheduler:
         self.conf = cloud.conf
         parts = put_together(self.conf, Outside.from_conf(self.conf))
         if not by_mirror:
-            parts = replace(parts, candidates=CandidateSource(FetchCandidates(parts.placement)))
+            parts = replace(parts, candidates=CandidateSource(parts.placement))
             parts.mirror.find = lambda _queries: None
         parts.hosts.mapped = lambda _host: True  # it learns of new hosts in the background
         self.mirror, self.hosts = parts.mirror, parts.hosts

@@ -3,7 +3,7 @@ import uuid
 
 import pytest
 
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.providers import read_provider
 from scheduler.selection.headroom import Headroom
 from tests.integration.placement_fixtures import make_claimer, request_for
@@ -14,7 +14,7 @@ GET = ("GET", "/allocation_candidates")
 
 @pytest.fixture
 def source(client):
-    return CandidateSource(FetchCandidates(client))
+    return CandidateSource(client)
 
 
 def test_flat_hosts(source, cloud):

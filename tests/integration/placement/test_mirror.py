@@ -11,7 +11,7 @@ import requests
 import sqlalchemy as sa
 
 from scheduler.operators.status.upgrade_check import cut_answers
-from scheduler.placement.candidates import FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES, PlainQuery, plain_query
 from scheduler.request.query import MICROVERSION, Query
@@ -89,7 +89,7 @@ def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(
     rng = random.Random(campaign_seed + number)
     with drawn(tmp_path, rng, FEW, without=frozenset({"pools"})) as (url, fleet):
         client = connect(url)
-        fetch = FetchCandidates(client)
+        source = CandidateSource(client)
         mirror = CandidateMirror(
             client, lambda: INTERVAL, totals=lambda uuids: host_table(fleet).totals(uuids, CLASSES)
         )
@@ -108,7 +108,7 @@ def test_hosts_that_are_offered_and_not_refused_are_those_of_placement(
             else:
                 rng.choice(changes)()
             query = make_query(rng, fleet)
-            asked = fetch(query, None)
+            asked = source.fetch([query], None)
             assert not asked.failed, (place, query.querystring, asked.reason)
             found, checked = offered(mirror, query)
             assert checked <= set(asked.by_root), (place, query.querystring, others.history[-3:])
@@ -125,12 +125,12 @@ def test_nodes_that_the_wide_question_does_not_name_are_known_too(tmp_path, conn
     rng = random.Random(7)
     with drawn(tmp_path, rng, MANY, without=frozenset({"pools"})) as (url, fleet):
         client = connect(url)
-        fetch, mirror = FetchCandidates(client), CandidateMirror(client, lambda: INTERVAL)
+        source, mirror = CandidateSource(client), CandidateMirror(client, lambda: INTERVAL)
         for _ in range(4):
             mirror.run_round()
         for _ in range(20):
             query = make_query(rng, fleet)
-            assert set(fetch(query, None).by_root) <= offered(mirror, query)[1], query.querystring
+            assert set(source.fetch([query], None).by_root) <= offered(mirror, query)[1], query.querystring
 
 
 def test_an_answer_that_placement_cuts_is_reported_and_completed(tmp_path, connect, monkeypatch, caplog):
@@ -222,7 +222,7 @@ def test_a_query_that_placement_rejects_is_not_answered(own, client):
     _, mirror, _, _, _ = own
     pairs = (("required", "!CUSTOM_NO_SUCH_TRAIT"), ("resources", "MEMORY_MB:512"))
     query = Query(pairs, urlencode(pairs), None)
-    assert "No such trait" in FetchCandidates(client)(query, None).rejection
+    assert "No such trait" in CandidateSource(client).fetch([query], None).rejection
     assert mirror.find([query]) is None
     pairs = (("required", "!HW_CPU_X86_AVX512F"), ("resources", "MEMORY_MB:512"))
     assert mirror.find([Query(pairs, urlencode(pairs), None)]) is not None

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.errors import PlacementUnanswered, PlacementUnreachable
 from scheduler.request.query import Query
 from tests.support.placement import Placement, Provider
@@ -36,7 +36,7 @@ def pool():
 
 def test_equal_queries_that_wait_share_one_question(placement, may_answer, pool):
     began = []
-    source = CandidateSource(FetchCandidates(placement), lambda: began.append(len(placement.asked)))
+    source = CandidateSource(placement, lambda: began.append(len(placement.asked)))
     calls = source._calls
     first = pool.submit(source.fetch, [QUERY], None)
     assert eventually(lambda: placement.asked)
@@ -53,13 +53,13 @@ def test_equal_queries_that_wait_share_one_question(placement, may_answer, pool)
 def test_without_an_answer_the_hosts_are_unknown(placement, may_answer, error):
     may_answer.set()
     placement.failures[PATH] = error
-    found = CandidateSource(FetchCandidates(placement)).fetch([QUERY], None)
+    found = CandidateSource(placement).fetch([QUERY], None)
     assert (found.failed, found.reason) == (True, f"Placement does not respond: {error}")
 
 
 def test_the_candidates_of_a_fallback_query_come_last(placement, may_answer):
     may_answer.set()
-    source = CandidateSource(FetchCandidates(placement, lambda: 7.0))
+    source = CandidateSource(placement, clock=lambda: 7.0)
     pinned = Query((("resources", "PCPU:1"),), "resources=PCPU%3A1", None)
     found = source.fetch([pinned, QUERY], None)
     taken = [candidate.allocations["a"]["resources"] for candidate in found.by_root["a"]]

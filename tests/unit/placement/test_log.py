@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from scheduler.placement.answer import Candidates
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.client import Reply
 from scheduler.request.query import Query
+from tests.support.placement import Placement, Provider
 
 QUERY = Query((("limit", "9"),), "limit=9", 9)
 
@@ -30,7 +30,7 @@ class Answering:
 
 
 def ask_in_full(status, body):
-    return FetchCandidates(Answering(status, body))
+    return Answering(status, body)
 
 
 def test_no_candidates(log):
@@ -56,5 +56,6 @@ def test_of_an_outage_a_request_logs_nothing(log, status):
 
 
 def test_nothing_is_said_where_there_are_candidates(log):
-    CandidateSource(lambda query, context: Candidates({"root": ()})).fetch([QUERY], None)
+    source = CandidateSource(Placement(Provider("a", {"VCPU": {"total": 1}})))
+    assert source.fetch([Query((("resources", "VCPU:1"),), "resources=VCPU%3A1", None)], None).by_root
     assert log() == []

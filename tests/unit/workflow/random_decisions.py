@@ -10,7 +10,7 @@ from scheduler.operators.shadow.copies import Copy
 from scheduler.operators.shadow.decisions import ShadowManager
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.parts import Parts
-from scheduler.placement.candidates import CandidateSource, FetchCandidates
+from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
@@ -74,7 +74,7 @@ class Cloud(MadeCloud):
     def snapshot(self):
         made = super().snapshot()
         self.placement = made.mirror._client
-        return replace(made, candidates=CandidateSource(FetchCandidates(self.placement)))
+        return replace(made, candidates=CandidateSource(self.placement))
 
 
 class Claims(FakePlacement):
@@ -85,7 +85,7 @@ class Claims(FakePlacement):
         self.cloud = cloud
         self.used = {}
         self.get = cloud.placement.get
-        self.fetch = CandidateSource(FetchCandidates(cloud.placement)).fetch
+        self.fetch = CandidateSource(cloud.placement).fetch
 
     def answer(self, request):
         amounts = request.candidate.allocations[request.candidate.root]["resources"]
