@@ -25,8 +25,9 @@ class Trees:
     def __init__(self, client: PlacementClient) -> None:
         """Know nothing yet."""
         self._client = client
-        self._children: dict[str, tuple[int, bool]] = {}  # generation, whether it has a mirrored class
-        self._shares: dict[tuple[str, int], bool] = {}
+        # The generation of each, and whether it has a mirrored class: of children, and of what shares.
+        self._children: dict[str, tuple[int, bool]] = {}
+        self._sharing: dict[str, tuple[int, bool]] = {}
         self.blocked = False
 
     def learn(self, children: Mapping[str, bool], listed: Iterable[ListedProvider]) -> None:
@@ -40,7 +41,7 @@ class Trees:
         named = {uuid: (generations.get(uuid, -1), mirrored) for uuid, mirrored in children.items()}
         self._children = {uuid: (generation, False) for uuid, generation in generations.items()} | named
         # One that was created again may have the same generation.
-        self._shares.clear()
+        self._sharing.clear()
 
     def update(self, listed: Iterable[ListedProvider], *, complete: bool) -> None:
         """Look at the children that are new or changed, some of them now, and at providers that share.
@@ -53,27 +54,18 @@ class Trees:
             QuestionRefused: The response is an error.
         """
         if complete:
-            self._update_children({one.uuid: one.generation for one in listed if not one.is_root})
+            generations = {one.uuid: one.generation for one in listed if not one.is_root}
+            self._look_at(self._children, generations, READ_AT_ONCE)
         sharing = read_list(self._client, list_path(required=[SHARING]))
-        shares = any(self._does_share(one) for one in sharing)
-        self.blocked = shares or any(mirrored for _, mirrored in self._children.values())
+        self._look_at(self._sharing, {one.uuid: one.generation for one in sharing}, len(sharing))
+        known = [*self._children.values(), *self._sharing.values()]
+        self.blocked = any(mirrored for _, mirrored in known)
 
-    def _update_children(self, generations: Mapping[str, int]) -> None:
-        self._children = {uuid: child for uuid, child in self._children.items() if uuid in generations}
-        changed = [
-            uuid
-            for uuid, generation in generations.items()
-            if self._children.get(uuid, (None,))[0] != generation
-        ]
-        for uuid in changed[:READ_AT_ONCE]:
-            self._children[uuid] = generations[uuid], self._has_mirrored(uuid)
-
-    def _does_share(self, provider: ListedProvider) -> bool:
-        key = provider.uuid, provider.generation
-        if key not in self._shares:
-            self._shares = {one: shares for one, shares in self._shares.items() if one[0] != provider.uuid}
-            self._shares[key] = self._has_mirrored(provider.uuid)
-        return self._shares[key]
-
-    def _has_mirrored(self, uuid: str) -> bool:
-        return is_mirrored((read_provider(self._client, uuid, "inventories") or ABSENT).inventories)
+    def _look_at(self, known: dict[str, tuple[int, bool]], generations: Mapping[str, int], most: int) -> None:
+        """Forget providers that are gone, and read at most so many of those that are new or changed."""
+        for uuid in known.keys() - generations.keys():
+            del known[uuid]
+        changed = [uuid for uuid, each in generations.items() if known.get(uuid, (None,))[0] != each]
+        for uuid in changed[:most]:
+            inventories = (read_provider(self._client, uuid, "inventories") or ABSENT).inventories
+            known[uuid] = generations[uuid], is_mirrored(inventories)
