@@ -155,9 +155,7 @@ class PendingPlacements:
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        most_shared: int = MOST_SHARED,
         fitter: Fitter | None = None,
-        most_shared_demands: int = MOST_SHARED_DEMANDS,
     ) -> None:
         """Begin without a placement.
 
@@ -168,8 +166,6 @@ class PendingPlacements:
         self._clock = self.now = clock
         self.turns = KeyedLocks()
         self.changes = 0
-        self._most_shared = most_shared
-        self._most_shared_demands = most_shared_demands
         self._lock = threading.RLock()
         self.claims = RecentClaims(self._lock, clock)
         self.demands = PendingDemands(self._lock, fitter or Fitter())
@@ -285,9 +281,9 @@ class PendingPlacements:
         Returns:
             False, and nothing is added, if it is past its lifetime, or if too many placements are pending.
         """
-        if age >= LIFETIME or (len(self) >= self._most_shared and instance not in self._placements):
+        if age >= LIFETIME or (len(self) >= MOST_SHARED and instance not in self._placements):
             return False
-        if len(self.demands) >= self._most_shared_demands:
+        if len(self.demands) >= MOST_SHARED_DEMANDS:
             demand = None
         placement = PendingPlacement(
             instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True, demand=demand

@@ -14,7 +14,7 @@ from oslo_log import log as logging
 import sqlalchemy as sa
 
 from scheduler.hosts.rows import HostRow, Interner, Metric, Parsed, ServiceRow, Triples
-from scheduler.logs import MAX_KINDS, RateLimitedLogger
+from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db import json_columns
 from scheduler.nova_db.schema import compute_nodes
 from scheduler.numa import loading as numa
@@ -48,29 +48,16 @@ class RowLoader:
     One loader serves all cells and any thread.
     """
 
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        read_numa: Callable[[str | None], Any] = numa.load_topology,
-        read_pci: Callable[[str | None], Any] = pci.load_pools,
-        clock: Callable[[], float] = time.monotonic,
-        max_reports: int = MAX_KINDS,
-    ) -> None:
-        """Set up the parsers.
-
-        Args:
-            read_numa: Parses ``numa_topology``. Never raises: a value may have a ``problem``.
-            read_pci: Parses ``pci_stats`` in the same way.
-            max_reports: Reports of unreadable values that are remembered so that they are not repeated.
-        """
+    def __init__(self, conf: cfg.ConfigOpts, clock: Callable[[], float] = time.monotonic) -> None:
+        """Set up the parsers."""
         self._conf = conf
         self._stats: Interner[Parsed[dict[str, Any]]] = Interner(json_columns.parse_stats)
         self._metrics: Interner[Parsed[tuple[Metric, ...]]] = Interner(json_columns.parse_metrics)
         self._supported: Interner[Parsed[Triples]] = Interner(json_columns.parse_supported_instances)
         self._cpu_info: Interner[Parsed[Any]] = Interner(json_columns.parse_cpu_info)
-        self._pci: Interner[Any] = Interner(read_pci)
-        self._numa: Interner[Any] = Interner(read_numa)
-        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock, max_reports)
+        self._pci: Interner[Any] = Interner(pci.load_pools)
+        self._numa: Interner[Any] = Interner(numa.load_topology)
+        self._reports = RateLimitedLogger(LOG, REPORT_INTERVAL, clock)
 
     def node(self, row: sa.Row, cell_uuid: str, services: Mapping[int, ServiceRow]) -> HostRow | None:
         """Load one compute node.

@@ -13,7 +13,7 @@ from oslo_log import log
 from scheduler.logs import RateLimitedLogger
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.errors import QuestionRefused
-from scheduler.placement.mirror import Mirror, Reading, WideAnswer, read_wide, wide_query
+from scheduler.placement.mirror import Mirror, Reading, read_wide, wide_query
 from scheduler.placement.providers import ABSENT, STATE, ListedProvider, list_path, read_list, read_provider
 from scheduler.placement.trees import Trees
 from scheduler.request.query import MICROVERSION
@@ -159,25 +159,18 @@ class MirrorReader:
         self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]
     ) -> None:
         """Ask the wide question, and use its answer."""
-        self.wants_wide = False  # refusals from now on need another one
-        try:
-            members = {one: self.members_of(one) for one in self._known.known_aggregates}
-            wide = self._ask_wide()
-        except BaseException:
-            self.wants_wide = True
-            raise
+        members = {one: self.members_of(one) for one in self._known.known_aggregates}
+        path = f"/allocation_candidates?{wide_query(self._aggregates() or ())}"
+        reply = self._client.get(path, MICROVERSION, search=True)
+        if reply.status != 200:
+            raise QuestionRefused(reply.summary)
+        wide = read_wide(reply.body)
+        self.wants_wide = False
         self._known.publish(wide.nodes, reading, roots, members)
         self.trees.learn(wide.children, listed)
         self._wide_at, self.traits = reading.begun, ALWAYS_THERE
         self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self._known})
         self._report_cut(len(wide.nodes))
-
-    def _ask_wide(self) -> WideAnswer:
-        path = f"/allocation_candidates?{wide_query(self._aggregates() or ())}"
-        reply = self._client.get(path, MICROVERSION, search=True)
-        if reply.status != 200:
-            raise QuestionRefused(reply.summary)
-        return read_wide(reply.body)
 
     def _note_absent(self, absent: Mapping[str, int]) -> None:
         """Note which nodes the wide answer lacks although they have free memory, and which others."""

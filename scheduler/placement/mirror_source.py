@@ -44,11 +44,6 @@ WAIT_FOR_ROUND = 10.0
 # Seconds to the next round while nodes with free memory are still to be read.
 INCOMPLETE_INTERVAL = 0.5
 
-# Above this share of refused claims of so many or more since the last round, the mirror misleads more than it
-# helps: queries go to Placement until the wide query was sent again.
-REFUSED_MOSTLY = 0.2
-STORM_CLAIMS = 50
-
 
 class CandidateMirror:
     """A mirror that is refreshed in the background. Any thread may use it; ``start`` it first.
@@ -87,7 +82,6 @@ class CandidateMirror:
         self._round_at = float("-inf")
         self._idle_rounds = 0
         self._wanted = self._usable = self._failing = False
-        self._granted = self._refused = 0
         self._outage = OutageLog(
             LOG,
             "Cannot refresh the mirror of Placement; requests query Placement once the mirror is too old",
@@ -168,8 +162,7 @@ class CandidateMirror:
     # -- what happens to the nodes ---------------------------------------------------------------------------
 
     def claimed(self, _instance: str, _allocations: Allocations) -> None:
-        """Count a claim that Placement granted."""
-        self._granted += 1
+        """Do nothing: the writer counts its writes."""
 
     def released(self, _instance: str, allocations: Allocations) -> None:
         """Count that a claim is released."""
@@ -190,22 +183,11 @@ class CandidateMirror:
             provider: The provider that Placement names, or "".
             resource_class: The class that it names, or "": the provider does not exist.
         """
-        self._refused += 1
         if provider and not resource_class:
             self.known.forget(provider)
             self._lookups.note(provider, suits=False)
         elif provider:
             self.known.doubt([provider])
-        refused, total = self._refused, self._refused + self._granted
-        if self._usable and total >= STORM_CLAIMS and refused > REFUSED_MOSTLY * total:
-            self._usable, self.reader.wants_wide = False, True
-            self._loop.wake()
-            LOG.warning(
-                "%d of the last %d claims were refused; requests query Placement until the mirror is "
-                "refreshed",
-                refused,
-                total,
-            )
 
     def nodes_changed(self, nodes: Collection[str]) -> None:
         """Read nodes that lost instances again in the next round, also those that were full."""
@@ -252,7 +234,6 @@ class CandidateMirror:
         self.limits.learn_all(self.known)
 
     def _run_round(self) -> float:
-        self._granted = self._refused = 0
         begun = self._clock()
         self.reader.run_round()
         self._usable, self._round_at = self.reader.complete, begun

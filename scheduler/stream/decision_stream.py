@@ -155,7 +155,6 @@ class DecisionStream:
         state: LocalState,
         own: str,
         host: str,
-        most_waiting: int = 10_000,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -164,7 +163,6 @@ class DecisionStream:
         Args:
             own: Identifies this process.
             host: Its service host.
-            most_waiting: Records that wait for the broker at most.
             clock: Seconds since the epoch.
             monotonic: Seconds that only grow.
         """
@@ -180,7 +178,6 @@ class DecisionStream:
             own,
             host,
             self._outage.report_failure,
-            most_waiting,
             clock,
             monotonic,
         )

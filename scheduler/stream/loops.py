@@ -41,6 +41,9 @@ LINGER = 0.05
 
 _CAN_WAIT = frozenset({Kind.CLAIMED, Kind.RELEASED, Kind.GONE})
 
+MOST_WAITING = 10_000
+"""Records that wait for the broker at most."""
+
 STALE_AFTER = 60.0
 """Seconds after which a record that could not be written is dropped."""
 
@@ -144,7 +147,6 @@ class StreamWriter(ConnectedLoop):
         sender: str,
         host: str,
         on_failure: OnFailure,
-        most_waiting: int = 10_000,
         clock: Clock = time.time,
         monotonic: Clock = time.monotonic,
     ) -> None:
@@ -153,13 +155,11 @@ class StreamWriter(ConnectedLoop):
         Args:
             sender: Identifies this process.
             host: Its service host.
-            most_waiting: Records that wait at most.
         """
         super().__init__("decision-stream-writer", connect, on_failure, monotonic)
         self.published = 0
         self.dropped = 0
         self._sender, self._host = sender, host
-        self._most_waiting = most_waiting
         self._time = clock
         self._records = threading.Lock()
         self._waiting: deque[Record] = deque()
@@ -182,7 +182,7 @@ class StreamWriter(ConnectedLoop):
             self._due_at = min(due, self._due_at)
             counter = self.published
             self.published += 1
-            if len(self._waiting) >= self._most_waiting:
+            if len(self._waiting) >= MOST_WAITING:
                 self._waiting.popleft()
                 self.dropped += 1
             self._waiting.append(

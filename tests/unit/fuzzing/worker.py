@@ -90,9 +90,7 @@ class Worker(RunningWorld):
         parts = put_together(
             self.conf,
             outside,
-            make_stream=lambda _conf, state: DecisionStream(
-                NoBroker(), state, "own", "own", most_waiting=100, monotonic=clock
-            ),
+            make_stream=lambda _conf, state: DecisionStream(NoBroker(), state, "own", "own", monotonic=clock),
         )
         self.stream = parts.stream
         return SchedulerManager(self.conf, EveryPayload(), parts)

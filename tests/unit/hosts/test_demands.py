@@ -120,8 +120,9 @@ def test_a_demand_that_cannot_be_read_takes_nothing(pending):
     assert free(view(table, pending)) == [4, 1]
 
 
-def test_what_others_announce_is_bounded_and_what_is_decided_here_is_not():
-    pending, table = PendingPlacements(most_shared_demands=2), two()
+def test_what_others_announce_is_bounded_and_what_is_decided_here_is_not(pending, monkeypatch):
+    monkeypatch.setattr("scheduler.hosts.pending.MOST_SHARED_DEMANDS", 2)
+    table = two()
     for number in (1, 2, 2, 3):
         pending.share(f"i{number}", uuid_of("h1"), ONE, None, demand=GPU)
     assert (len(pending), free(view(table, pending))) == (3, [2, 1])

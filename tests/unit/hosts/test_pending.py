@@ -177,8 +177,9 @@ def test_a_shared_placement_has_the_rest_of_its_lifetime(pending, clock):
     assert len(pending) == 0
 
 
-def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(clock):
-    pending, table = PendingPlacements(clock, most_shared=2), table_of(three())
+def test_there_is_a_bound_on_shared_placements_and_none_on_own_ones(pending, monkeypatch):
+    monkeypatch.setattr("scheduler.hosts.pending.MOST_SHARED", 2)
+    table = table_of(three())
     assert [pending.share(f"i{n}", uuid_of("h1"), ONE, None) for n in range(4)] == [True, True, False, False]
     assert pending.share("i1", uuid_of("h2"), ONE, None)
     assert pending.add("own", table, 0, ONE)

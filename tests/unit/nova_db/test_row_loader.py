@@ -197,17 +197,6 @@ def test_equal_texts_are_one_value(loader):
     assert loader.node(stored(), CELL, {}) == loader.node(stored(), CELL, {})
 
 
-def test_readers_of_topologies_and_pools_can_be_replaced(conf):
-    topology, pools = SimpleNamespaceWithRef(problem=None), SimpleNamespaceWithRef(problem=None)
-    loader = RowLoader(conf, read_numa=lambda text: topology, read_pci=lambda text: pools)
-    row = loader.node(stored(), CELL, {})
-    assert (row.numa_topology, row.pci_stats) == (topology, pools)
-
-
-class SimpleNamespaceWithRef(SimpleNamespace):
-    pass
-
-
 def test_a_metric_that_cannot_be_used_is_reported_once_whatever_its_timestamp(loader, caplog):
     for minute in range(3):
         text = f'[{{"name": "odd", "value": {minute}, "timestamp": "2026-01-02T03:0{minute}:00"}}]'
@@ -225,10 +214,3 @@ def test_an_unreadable_value_is_reported_again_after_a_day(conf, clock, caplog):
         caplog.messages[-1]
         == "Ignoring a broken value of compute node node1: stats: not JSON (and 1 more like this)"
     )
-
-
-def test_reports_are_remembered_up_to_a_bound(conf, caplog):
-    loader = RowLoader(conf, max_reports=2)
-    for node in ("node1", "node2", "node3", "node1"):
-        loader.node(stored(stats="{", hypervisor_hostname=node), CELL, {})
-    assert len(caplog.records) == 4

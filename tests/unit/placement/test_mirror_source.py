@@ -21,7 +21,6 @@ from scheduler.placement.mirror_source import (
     INCOMPLETE_INTERVAL,
     LIST_PART,
     LONGEST_INTERVAL,
-    STORM_CLAIMS,
     TOO_OLD,
     CandidateMirror,
 )
@@ -495,42 +494,6 @@ def test_a_node_that_refused_a_claim_is_read_before_the_next_one(mirror):
 def test_only_a_missing_provider_is_not_offered_again(mirror, provider, offered):
     refuse(mirror, provider, name="")
     assert found(mirror) == offered
-
-
-def storm(mirror):
-    for _ in range(STORM_CLAIMS):
-        refuse(mirror, provider="")
-
-
-def test_a_storm_of_refusals_sends_queries_to_placement_until_all_was_read(mirror, caplog):
-    mirror.claimed("i", {})
-    with caplog.at_level(logging.WARNING):
-        storm(mirror)
-    assert found(mirror) is None
-    assert f"{STORM_CLAIMS - 1} of the last {STORM_CLAIMS} claims were refused" in caplog.text
-    assert WIDE in next_round(mirror)[1]
-    assert found(mirror) == ["a", "b"]
-
-
-def test_a_storm_amid_the_wide_question_is_followed_by_another_one(mirror, client):
-    storm(mirror)
-    mirror._usable = True
-    client.before = lambda path: storm(mirror) if path == WIDE else None
-    next_round(mirror)
-    assert found(mirror) is None
-    client.before = lambda path: None
-    assert WIDE in next_round(mirror)[1]
-    assert found(mirror) == ["a", "b"]
-
-
-def test_after_a_storm_the_mirror_is_not_used_until_the_wide_question_was_answered(mirror, client):
-    storm(mirror)
-    client.failures[WIDE] = PlacementUnreachable("down")
-    next_round(mirror)
-    client.failures.clear()
-    assert found(mirror) is None
-    assert WIDE in next_round(mirror)[1]
-    assert found(mirror) == ["a", "b"]
 
 
 def test_a_round_does_not_read_nodes_for_long(mirror, client, clock):

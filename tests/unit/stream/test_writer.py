@@ -9,7 +9,7 @@ from tests.unit.stream.fake_broker import FakeBroker
 
 
 class World:
-    def __init__(self, **options):
+    def __init__(self):
         self.broker, self.failures = FakeBroker(), []
         self.clock, self.monotonic = Clock(5000.0), Clock()
         self.writer = StreamWriter(
@@ -19,7 +19,6 @@ class World:
             self.failures.append,
             clock=self.clock,
             monotonic=self.monotonic,
-            **options,
         )
 
     def pass_time(self, seconds):
@@ -134,8 +133,9 @@ def test_while_the_broker_is_away_it_is_tried_once_an_interval(world):
     assert len(world.intents()) == 5
 
 
-def test_the_oldest_are_dropped_if_too_many_wait():
-    world = World(most_waiting=10)
+def test_the_oldest_are_dropped_if_too_many_wait(monkeypatch):
+    monkeypatch.setattr(loops, "MOST_WAITING", 10)
+    world = World()
     for number in range(25):
         world.writer.publish(Kind.INTENT, entry(number))
     world.writer.run_round()
@@ -162,7 +162,7 @@ def test_a_record_that_cannot_be_encoded_holds_up_no_other(world):
 
 
 def test_a_writer_that_stops_writes_what_waits_and_says_bye():
-    world = World(most_waiting=100)
+    world = World()
     world.writer.publish(Kind.INTENT, entry())
     world.writer.start()
     world.writer.stop(10)
