@@ -7,7 +7,7 @@ host, and for a few nodes that the mirror does not know well.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 import math
 from typing import NamedTuple
@@ -32,8 +32,7 @@ from scheduler.decisions.failure import Failure, KnownHosts
 from scheduler.decisions.grouping import group
 from scheduler.decisions.providers import RecentAnswers
 from scheduler.decisions.query_failures import Asking, MirrorJudge
-from scheduler.filters.base import HostFilter, Judge
-from scheduler.filters.chain import FilterChain, PreparedChain, reasons_of
+from scheduler.filters.chain import FilterChain, PreparedChain, Step
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRows
 from scheduler.hosts.pending import PendingPlacements
@@ -212,7 +211,7 @@ def _note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
     """
     for step in known.failure.steps:
         if step.judge is not None and not isinstance(step.judge, ServiceUp):
-            _note_rejected(known, failed, step.filter, step.judge, step.hosts, ~step.kept)
+            _note_step(known, failed, step)
 
 
 def _note_verdicts(
@@ -230,30 +229,25 @@ def _note_verdicts(
             failed.add(UNKNOWN, known.at(view.table_rows))
             known.incomplete = True
             continue
-        rejected = np.ones(len(view), bool) if verdict is None else ~np.asarray(verdict, bool)
+        kept = np.zeros(len(view), bool) if verdict is None else np.asarray(verdict, bool)
+        step = Step(rule, judge, view, kept)
         if isinstance(judge, ServiceUp):
             disabled = known.at(view.table_rows[view.numbers("service_disabled")])
-            failed.add(ENABLED, disabled, partial(_reasons, judge, view))
-            rejected = ~judge.up(view)
-        _note_rejected(known, failed, rule, judge, view, rejected)
+            failed.add(ENABLED, disabled, partial(_reasons, step))
+            step = replace(step, kept=judge.up(view))
+        _note_step(known, failed, step)
 
 
-def _note_rejected(
-    known: KnownHosts,
-    failed: FailedConstraints,
-    rule: HostFilter,
-    judge: Judge,
-    view: HostView,
-    rejected: np.ndarray,
-) -> None:
-    constraint = Constraint(rule.name, ConstraintKind.FILTER, filter=rule.name)
-    failed.add(constraint, known.at(view.table_rows[rejected]), partial(_reasons, judge, view))
+def _note_step(known: KnownHosts, failed: FailedConstraints, step: Step) -> None:
+    constraint = Constraint(step.filter.name, ConstraintKind.FILTER, filter=step.filter.name)
+    failed.add(constraint, known.at(step.hosts.table_rows[~step.kept]), partial(_reasons, step))
 
 
-def _reasons(judge: Judge, view: HostView, rows: np.ndarray) -> list[Reason]:
-    """Return why a filter rejects hosts of a view, by their rows; of the first of them."""
-    indices = np.flatnonzero(np.isin(view.table_rows, rows))
-    pairs = [(row.host, reason) for row, reason in reasons_of(judge, view.at(indices[:EXPLAINED]))]
+def _reasons(step: Step, rows: np.ndarray) -> list[Reason]:
+    """Return why a filter rejects hosts, by their rows; of the first of them."""
+    first = np.flatnonzero(np.isin(step.hosts.table_rows, rows))[:EXPLAINED]
+    rejected = replace(step, hosts=step.hosts.at(first), kept=np.zeros(len(first), bool))
+    pairs = [(row.host, reason) for row, reason in rejected.reasons(EXPLAINED)]
     complete = len(pairs) == len(rows)
     return [Reason(each.text, each.hosts if complete else 0) for each in group(pairs)]
 

@@ -22,12 +22,6 @@ SAMPLE = 20
 LONGEST_REASON = 500
 
 
-def reasons_of(judge: Judge, rejected: HostView) -> Iterator[tuple[HostRow, str]]:
-    """Yield hosts that a filter rejected, with the reason for each; true until more is consumed from them."""
-    for index, row in enumerate(rejected.rows):
-        yield row, judge.reason(rejected.host(index))[:LONGEST_REASON]
-
-
 @dataclass(frozen=True)
 class Step:
     """What one filter did.
@@ -49,9 +43,11 @@ class Step:
         return len(self.hosts), int(np.count_nonzero(self.kept))
 
     def reasons(self, at_most: int = SAMPLE) -> Iterator[tuple[HostRow, str]]:
-        """Yield the first rejected hosts with their reasons; see ``reasons_of``."""
+        """Yield the first rejected hosts with their reasons; true until more is consumed from them."""
         if self.judge is not None:
-            yield from reasons_of(self.judge, self.hosts.at(np.flatnonzero(~self.kept)[:at_most]))
+            rejected = self.hosts.at(np.flatnonzero(~self.kept)[:at_most])
+            for index, row in enumerate(rejected.rows):
+                yield row, self.judge.reason(rejected.host(index))[:LONGEST_REASON]
 
     def __str__(self) -> str:
         return "{}: (start: {}, end: {})".format(self.filter.name, *self.counts)

@@ -90,7 +90,7 @@ class ShownCommand(ConfiguredCommand, Lister):
             self._print_text(shown, args)
         else:
             table = shown.tables[-1]
-            columns, rows = printable(table.without_pictures())
+            columns, rows = table.texts()
             if table.commands:
                 rows = [(*row[:-1], row[-1].replace("`", "")) for row in rows]
             self._emit((columns, rows), args)
@@ -121,7 +121,7 @@ class ShownCommand(ConfiguredCommand, Lister):
         """Return a table as texts. Its commands are added to those that are listed below."""
         if not args.columns:
             table = table.without_empty_columns()
-        columns, rows = printable(table.without_pictures())
+        columns, rows = table.texts()
         # a column that is not chosen has no commands to list
         if table.commands and (
             not args.columns or _normalized(columns[-1]) in map(_normalized, args.columns)
@@ -189,21 +189,9 @@ def table_width(args: argparse.Namespace) -> int:
     return 0
 
 
-def printable(table: Plain) -> Plain:
-    """Return a table in which control characters are escaped, and cells of several lines are one text."""
-    columns, rows = table
-    return columns, [tuple(_printable(cell) for cell in row) for row in rows]
-
-
-def _printable(cell: Any) -> Any:
-    if isinstance(cell, tuple):
-        return "\n".join(map(sanitize, cell))
-    return sanitize(cell) if isinstance(cell, str) else cell
-
-
 def records(table: Table) -> list[dict[str, Any]]:
     """Return a document for each row; commands have no backticks."""
-    columns, rows = printable(table.without_pictures())
+    columns, rows = table.texts()
     texts = ([cell.replace("`", "") if isinstance(cell, str) else cell for cell in row] for row in rows)
     return [dict(zip(columns, row, strict=True)) for row in texts]
 
@@ -225,16 +213,12 @@ def _widths(table: Plain, width: int) -> list[int]:
     least = [
         max(len(column[0]), *(len(word) for cell in column for word in cell.split()), 1) for column in cells
     ]
-    while _line(widths) > width:
+    while BORDER + sum(PADDING + each for each in widths) > width:
         at = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
         if widths[at] <= least[at]:
             break
         widths[at] -= 1
     return widths
-
-
-def _line(widths: Sequence[int]) -> int:
-    return BORDER + sum(PADDING + width for width in widths)
 
 
 def _wrapped(cell: Any, width: int) -> Any:

@@ -9,6 +9,8 @@ from operator import itemgetter
 import re
 from typing import Any, NamedTuple, Self
 
+from scheduler.logs import sanitize
+
 # -- words and cells -------------------------------------------------------------------------------------
 
 
@@ -128,10 +130,10 @@ class Table:
     commands: bool = False
     left_out: int = 0
 
-    def without_pictures(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return the columns and rows of a text."""
+    def texts(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Return the columns and rows of a text; control characters are escaped, lines are one text."""
         chosen = [at for at, name in enumerate(self.columns) if name not in self.pictures]
-        rows = [tuple(plain(row[at]) for at in chosen) for row in self.rows]
+        rows = [tuple(_text(row[at]) for at in chosen) for row in self.rows]
         return tuple(self.columns[at] for at in chosen), rows
 
     def without_empty_columns(self) -> Self:
@@ -170,6 +172,13 @@ def _getter(key: str | int) -> Callable[[Any], Cell]:
     if isinstance(key, int):
         return itemgetter(key)
     return lambda record: record[key] if isinstance(record, Mapping) else getattr(record, key)
+
+
+def _text(cell: Cell) -> Any:
+    found = plain(cell)
+    if isinstance(found, tuple):
+        return "\n".join(map(sanitize, found))
+    return sanitize(found) if isinstance(found, str) else found
 
 
 def _is_empty(cell: Cell) -> bool:

@@ -50,7 +50,7 @@ def test_nodes_are_shown_if_their_names_are_not_those_of_their_hosts(node, shown
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = Trace(request).decision
     decision.hosts = hosts
-    columns, rows = shown_decision.hosts(decision, None).without_pictures()
+    columns, rows = shown_decision.hosts(decision, None).texts()
     assert ("Node" in columns) is shown
     assert (node in rows[0]) is (shown or node == "cmp-1")
 
