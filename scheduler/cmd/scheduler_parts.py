@@ -14,7 +14,6 @@ from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_tr
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.service import Periodic, ServiceParts
 from scheduler.decisions.explainer import Explainer
-from scheduler.decisions.open_requests import OpenRequest
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.health.state import ServiceState
@@ -79,13 +78,9 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, answering: server.Server
 ) -> Any:
     """Return the server for berth-explain's questions to a manager and its server, not started."""
-
-    def waiting() -> list[OpenRequest]:
-        return requests_in_progress(answering, serving.decisions.open())
-
     explainer = Explainer(
         serving.decisions.memory,
-        waiting,
+        lambda: requests_in_progress(answering, serving.decisions.open()),
         complete=serving.decisions.completion.complete_now,
     )
     return explain.build(conf, answering.bus, explainer)

@@ -28,14 +28,21 @@ def install(conf: cfg.ConfigOpts) -> Any:
     Raises:
         ConfigError: The file does not exist.
     """
-    report = _report_class(conf)
+
+    class Report(guru_meditation_report.TextGuruMeditation):
+        def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
+            # oslo.reports shows the global options, which are empty here
+            if isinstance(generator, generators.ConfigReportGenerator):
+                generator = partial(_options, conf)
+            super().add_section(heading, generator, index)
+
     # A file's name ends with the second: without the pid, reports made at once would overwrite each other
     name = f"{DISTRIBUTION}-{os.getpid()}"
     try:
-        report.setup_autorun(ReportVersion(), service_name=name, conf=conf)
+        Report.setup_autorun(ReportVersion(), service_name=name, conf=conf)
     except OSError as error:
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
-    return report
+    return Report
 
 
 def show_requests(report: Any, requests: Callable[[], Iterable[object]]) -> None:
@@ -51,14 +58,3 @@ def _options(conf: cfg.ConfigOpts) -> Any:
             {name: mask_credentials(value) for name, value in group.items() if isinstance(value, str)}
         )
     return model
-
-
-def _report_class(conf: cfg.ConfigOpts) -> Any:
-    class Report(guru_meditation_report.TextGuruMeditation):
-        def add_section(self, heading: Any, generator: Any, index: int | None = None) -> None:
-            # oslo.reports shows the global options, which are empty here
-            if isinstance(generator, generators.ConfigReportGenerator):
-                generator = partial(_options, conf)
-            super().add_section(heading, generator, index)
-
-    return Report

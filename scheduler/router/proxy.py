@@ -17,7 +17,7 @@ from scheduler.conf.partitions import Partition
 from scheduler.errors import PartitionUnreachable, ReturnedToBroker
 from scheduler.router.presence import Presence
 from scheduler.router.routing import RoutingFacts, in_order, why
-from scheduler.rpc.client import Client, ErrorReply, NoReply, Patience
+from scheduler.rpc.client import Client, ErrorReply, NoReply
 from scheduler.rpc.transport import BASE_NAMESPACE
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -25,7 +25,8 @@ LOG = logging.getLogger(f"nova.{__name__}")
 SILENCE = 8.0
 """Seconds without a sign of a partition after which another one is called."""
 
-PING_PATIENCE = Patience(4.0, 4.0)
+PING_TIMEOUT = 4.0
+"""Seconds that the reply to a ping may take."""
 
 WAIT_FOR_SILENT = 10.0
 """Seconds for which a request waits for partitions that do not answer, once the others have no host."""
@@ -84,12 +85,10 @@ class Router:
         end = self._clock() + patience
         while (partition := self._next(left, end, refused=bool(refusals))) is not None:
             LOG.info("Calling partition %s (%s)", partition.name, why(facts, partition))
-            limits = Patience(SILENCE, max(0.0, end - self._clock()))
             left.remove(partition)
             try:
-                reply = self._caller.call(
-                    partition.topic, message, limits, partial(self._hear, partition), again=again
-                )
+                hear, total = partial(self._hear, partition), max(0.0, end - self._clock())
+                reply = self._caller.call(partition.topic, message, SILENCE, total, hear, again=again)
             except NoReply as error:
                 LOG.warning("Partition %s did not answer: %s", partition.name, error)
                 self.presence.miss(partition)
@@ -127,5 +126,5 @@ class Router:
         heard: list[bool] = []
         ping = {"method": "ping", "args": {"arg": ""}, "namespace": BASE_NAMESPACE, "version": "1.1"}
         with suppress(NoReply, ReturnedToBroker):
-            self._caller.call(partition.topic, ping, PING_PATIENCE, lambda: heard.append(True), again=False)
+            self._caller.call(partition.topic, ping, PING_TIMEOUT, PING_TIMEOUT, lambda: heard.append(True))
         return bool(heard)

@@ -13,7 +13,6 @@ The order depends on the request alone, so that a request whose router dies take
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
 from hashlib import blake2b
 from typing import Any
 
@@ -71,20 +70,9 @@ def _texts(values: Any) -> list[str]:
     return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
 
 
-class Preference(IntEnum):
-    """How well a partition fits the zone or the flavor of a request; the lowest is tried first.
-
-    Attributes:
-        NAMED: It names what is requested.
-        DEFAULT: It is the default, for flavors that it does not name.
-        ANY: It names none, and takes all alike.
-        OTHERS: It names others.
-    """
-
-    NAMED = 0
-    DEFAULT = 1
-    ANY = 2
-    OTHERS = 3
+#: How well a partition fits the zone or the flavor of a request, best first: it names what is requested; is
+#: the default, for flavors that it does not name; names none, and takes all alike; names others.
+NAMED, DEFAULT, ANY, OTHERS = range(4)
 
 
 def in_order(facts: RoutingFacts, partitions: Iterable[Partition]) -> list[Partition]:
@@ -104,30 +92,28 @@ def why(facts: RoutingFacts, partition: Partition) -> str:
     """Return in a few words why a request is tried in a partition before others."""
     if facts.group is not None:
         return f"by server group {facts.group}"
-    zone = ["by zone"] if zone_fit(facts, partition) is Preference.NAMED else []
-    flavor = {Preference.NAMED: ["by flavor"], Preference.DEFAULT: ["the default"]}.get(
-        flavor_fit(facts, partition), []
-    )
+    zone = ["by zone"] if zone_fit(facts, partition) == NAMED else []
+    flavor = {NAMED: ["by flavor"], DEFAULT: ["the default"]}.get(flavor_fit(facts, partition), [])
     return ", ".join(zone + flavor) or "by instance"
 
 
-def zone_fit(facts: RoutingFacts, partition: Partition) -> Preference:
+def zone_fit(facts: RoutingFacts, partition: Partition) -> int:
     """Return how well a partition fits the zone of a request."""
     if facts.zone is None or not partition.zones:
-        return Preference.ANY
-    return Preference.NAMED if facts.zone in partition.zones else Preference.OTHERS
+        return ANY
+    return NAMED if facts.zone in partition.zones else OTHERS
 
 
-def flavor_fit(facts: RoutingFacts, partition: Partition) -> Preference:
+def flavor_fit(facts: RoutingFacts, partition: Partition) -> int:
     """Return how well a partition fits the flavor of a request."""
     if not partition.flavors.isdisjoint(facts.flavor) or any(
         key in facts.extra_specs and value in {None, facts.extra_specs[key]}
         for key, value in partition.extra_specs
     ):
-        return Preference.NAMED
+        return NAMED
     if partition.default:
-        return Preference.DEFAULT
-    return Preference.OTHERS if partition.names_flavors else Preference.ANY
+        return DEFAULT
+    return OTHERS if partition.names_flavors else ANY
 
 
 def _hash(key: str | None, partition: Partition) -> bytes:

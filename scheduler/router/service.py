@@ -46,7 +46,7 @@ class RouterService:
         self.conf = conf
         method = Method(VERSION, self.select_destinations, reads=False)
         bus = Bus(rpc_transport(conf), conf.berth.largest_message)
-        self.server = Server(conf, bus, Methods({(None, "select_destinations"): method}))
+        self.server = Server(conf, bus, Methods({"select_destinations": method}))
         client = Client(bus, self.server.on_connection)
         self.router = Router(all_partitions(conf), client, lambda: conf.berth.outage_patience)
         # the watchdog takes a router for stuck whose threads all wait, and hear nothing

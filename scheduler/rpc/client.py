@@ -52,18 +52,6 @@ class ErrorReply(NamedTuple):
     kwargs: Mapping[str, object]
 
 
-class Patience(NamedTuple):
-    """How long a reply is waited for.
-
-    Attributes:
-        silence: Seconds without any sign of the scheduler. It is to send several heartbeats in them.
-        total: Seconds in all.
-    """
-
-    silence: float
-    total: float
-
-
 class NoReply(Exception):
     """No scheduler has replied, and none can reply any more."""
 
@@ -97,7 +85,8 @@ class Client:
         self,
         topic: str,
         message: Mapping[str, object],
-        patience: Patience,
+        silence: float,
+        total: float,
         heard: Callable[[], None] = lambda: None,
         *,
         again: bool = False,
@@ -106,6 +95,8 @@ class Client:
 
         Args:
             message: Method, arguments, version and context, as they are on the wire.
+            silence: Seconds without any sign of the scheduler. It is to send several heartbeats in them.
+            total: Seconds in all.
             heard: Called at each sign of the scheduler.
             again: Whether another scheduler may have had the same call.
 
@@ -119,7 +110,7 @@ class Client:
             **message,
             "_msg_id": identity,
             "_reply_q": replies.name,
-            "_timeout": max(2, int(patience.silence / 2)),
+            "_timeout": max(2, int(silence / 2)),
             "_unique_id": uuid.uuid4().hex,
         }
         try:
@@ -129,7 +120,7 @@ class Client:
                 time.monotonic() + SEND_TIMEOUT,
                 headers={DELIVERED_BEFORE: True} if again else {},
                 # what no scheduler takes in this time must not be found by one that starts later
-                expiration=min(patience),
+                expiration=min(silence, total),
             )
         except NobodyReads:
             self._spare.put(replies)
@@ -138,18 +129,17 @@ class Client:
             LOG.warning("Call to %s may not have been sent: %s", topic, error)
             reply = self._give_up(replies, identity)
         else:
-            reply = self._wait(replies, identity, patience, heard)
+            reply = self._wait(replies, identity, silence, time.monotonic() + total, heard)
         if reply is None:
-            raise NoReply(f"no scheduler of {topic} was heard for {patience.silence:g} seconds")
+            raise NoReply(f"no scheduler of {topic} was heard for {silence:g} seconds")
         return _reply_of(reply)
 
     def _wait(
-        self, replies: _ReplyQueue, identity: str, patience: Patience, heard: Callable[[], None]
+        self, replies: _ReplyQueue, identity: str, silence: float, end: float, heard: Callable[[], None]
     ) -> RabbitMessage | None:
         """Return the reply; None if none came in time, and none can come any more."""
         try:
-            end = time.monotonic() + patience.total
-            reply = _receive(replies, identity, patience.silence, end, heard)
+            reply = _receive(replies, identity, silence, end, heard)
         except queue.Empty:
             return self._give_up(replies, identity)
         self._spare.put(replies)

@@ -19,7 +19,7 @@ from scheduler.decisions.explainer import MOST_ENTRIES, Explainer
 from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
-from scheduler.rpc.methods import LONGEST_TEXT, Method, Methods, Table
+from scheduler.rpc.methods import LONGEST_TEXT, Method, Methods
 from scheduler.rpc.serializer import LARGEST_ARGUMENT, ObjectSerializer
 from scheduler.rpc.server import Server
 
@@ -38,7 +38,7 @@ class AdminRequired(errors.BerthError):
 
 def methods(explainer: Explainer) -> Methods:
     """Return the questions that a scheduler answers, by the names of the methods of an explainer."""
-    table: Table = {(None, each): Method(VERSION, partial(_ask, explainer, each)) for each in QUESTIONS}
+    table = {each: Method(VERSION, partial(_ask, explainer, each)) for each in QUESTIONS}
     return Methods(table, serializer=ObjectSerializer(LARGEST_ARGUMENT))
 
 

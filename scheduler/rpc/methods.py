@@ -48,9 +48,6 @@ class Method:
         self.signature = inspect.signature(function)
 
 
-Table = Mapping[tuple[str | None, str], Method]
-"""The methods by namespace and name."""
-
 Cast = Callable[[Mapping[str, object]], None]
 """Takes the arguments of a cast as they are in the message; must not wait."""
 
@@ -79,26 +76,26 @@ class Methods:
 
     def __init__(
         self,
-        table: Table,
+        methods: Mapping[str, Method],
         casts: Mapping[str, Cast] | None = None,
         serializer: messaging.Serializer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Serve the methods of a table, and those that every nova service has.
+        """Serve methods by their names, and those that every nova service has.
 
         Args:
             casts: By name what takes casts, which need no reply; a call of one is answered with null.
             serializer: Makes objects of arguments, and writes results. A router needs none.
         """
         self.casts = casts or {}
-        called: Table = {
-            (None, name): Method(VERSION, _called(cast), reads=False) for name, cast in self.casts.items()
+        called = {name: Method(VERSION, _called(cast), reads=False) for name, cast in self.casts.items()}
+        self._methods: Mapping[str | None, Mapping[str, Method]] = {
+            None: {**called, **methods},
+            BASE_NAMESPACE: {
+                "ping": Method(BASE_VERSION, _ping),
+                "get_backdoor_port": Method(BASE_VERSION, lambda _context: None),
+            },
         }
-        base: Table = {
-            (BASE_NAMESPACE, "ping"): Method(BASE_VERSION, _ping),
-            (BASE_NAMESPACE, "get_backdoor_port"): Method(BASE_VERSION, _get_backdoor_port),
-        }
-        self._table: Table = {**base, **called, **table}
         self._serializer = serializer or messaging.NoOpSerializer()
         # Anyone on the bus can send what is refused.
         self._warnings = RateLimitedLogger(LOG, clock=clock)
@@ -167,11 +164,11 @@ class Methods:
             and _VERSION.fullmatch(version)
         ):
             raise _Unreadable("Method, arguments, version or namespace of the message cannot be read")
-        found = self._table.get((namespace, name))
+        methods = self._methods.get(namespace, {})
+        found = methods.get(name)
         if found is not None and _is_compatible(found.version, version):
             return found, arguments
-        served = [method.version for (space, _), method in self._table.items() if space == namespace]
-        if any(_is_compatible(each, version) for each in served):
+        if any(_is_compatible(method.version, version) for method in methods.values()):
             raise messaging.NoSuchMethod(name)
         raise messaging.UnsupportedVersion(version, method=name)
 
@@ -211,7 +208,3 @@ def _called(cast: Cast) -> Callable[..., None]:
 def _ping(_context: RequestContext, arg: object) -> dict[str, object]:
     """Show that the service is alive."""
     return {"service": TOPIC, "arg": arg}
-
-
-def _get_backdoor_port(_context: RequestContext) -> None:
-    """Return null: there is no debugging shell."""

@@ -105,10 +105,8 @@ def methods(
 ) -> Methods:
     """Return the methods of a scheduler."""
     scheduler = Scheduler(conf, manager)
-    table: dict[tuple[str | None, str], Method] = {
-        (None, "select_destinations"): Method(VERSION, scheduler.select_destinations)
-    }
+    methods = {"select_destinations": Method(VERSION, scheduler.select_destinations)}
     if conf.rpc_ping_enabled:
         # oslo.messaging looks at the global configuration object only, which is not used here
-        table[None, "oslo_rpc_server_ping"] = Method("1.0", lambda _context, **_arguments: "pong")
-    return Methods(table, scheduler.casts(), ObjectSerializer(LARGEST_ARGUMENT), clock)
+        methods["oslo_rpc_server_ping"] = Method("1.0", lambda _context, **_arguments: "pong")
+    return Methods(methods, scheduler.casts(), ObjectSerializer(LARGEST_ARGUMENT), clock)

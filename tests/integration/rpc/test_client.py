@@ -5,7 +5,7 @@ import pytest
 from scheduler.errors import NoValidHost, ReturnedToBroker
 from scheduler.rpc import transport
 from scheduler.rpc.bus import Bus
-from scheduler.rpc.client import Client, NoReply, Patience
+from scheduler.rpc.client import Client, NoReply
 from scheduler.rpc.errors import for_caller
 from scheduler.rpc.methods import Methods
 from scheduler.rpc.server import Server
@@ -22,7 +22,7 @@ MESSAGE = {
     "_context_user_id": "u",
     "_context_is_admin": False,
 }
-PATIENT = Patience(20.0, 60.0)
+PATIENT = 20.0, 60.0
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_call_is_answered(serve, calling):
     manager, heard = Manager(["there"]), []
     serve(manager, topic=TOPIC)
     for again in (False, True):
-        reply = calling.call(TOPIC, MESSAGE, PATIENT, lambda: heard.append(1), again=again)
+        reply = calling.call(TOPIC, MESSAGE, *PATIENT, lambda: heard.append(1), again=again)
         assert reply == ["there"]
     assert manager.redelivered == [False, True]
     assert len(heard) >= 2
@@ -55,7 +55,7 @@ def test_an_error_is_replied_with_its_class(serve, calling):
             raise NoValidHost("no room", final=True)
 
     serve(Refusing(), topic=TOPIC)
-    failure = calling.call(TOPIC, MESSAGE, PATIENT)
+    failure = calling.call(TOPIC, MESSAGE, *PATIENT)
     expected = for_caller(NoValidHost("no room", final=True))
     assert failure == ("NoValidHost", "nova.exception", str(expected), expected.kwargs)
 
@@ -70,19 +70,19 @@ def test_a_scheduler_that_takes_long_is_heard_of(serve, calling):
         if len(heard) == 3:  # longer than the client is silent for
             manager.may_answer.set()
 
-    assert calling.call(TOPIC, MESSAGE, Patience(4.0, 60.0), hear) == ["there"]
+    assert calling.call(TOPIC, MESSAGE, 4.0, 60.0, hear) == ["there"]
     assert len(heard) == 4
 
 
 def test_without_a_queue_there_is_no_reply(calling):
     with pytest.raises(NoReply, match="no queue"):
-        calling.call("berth.absent", MESSAGE, PATIENT)
+        calling.call("berth.absent", MESSAGE, *PATIENT)
 
 
 def test_what_nobody_has_taken_in_time_is_not_found_by_a_scheduler_that_starts_later(serve, calling, broker):
     serve(Manager(), topic=TOPIC).stop()
     with pytest.raises(NoReply, match="was heard for 1 seconds"):
-        calling.call(TOPIC, MESSAGE, Patience(1.0, 60.0))
+        calling.call(TOPIC, MESSAGE, 1.0, 60.0)
     assert eventually(lambda: broker.queue_declare(TOPIC, passive=True).message_count == 0)
 
 
@@ -92,10 +92,10 @@ def test_a_scheduler_whose_caller_has_given_up_gives_back_what_it_claimed(serve,
     manager.may_answer.clear()
     serve(manager, topic=TOPIC)
     with pytest.raises(NoReply):
-        calling.call(TOPIC, MESSAGE, Patience(0.5, 60.0))
+        calling.call(TOPIC, MESSAGE, 0.5, 60.0)
     manager.may_answer.set()
     assert eventually(lambda: manager.ends == [["released"]])
-    assert calling.call(TOPIC, MESSAGE, PATIENT) == ["late"], "others go on"
+    assert calling.call(TOPIC, MESSAGE, *PATIENT) == ["late"], "others go on"
 
 
 def test_many_calls_at_once_have_each_their_reply(serve, calling):
@@ -106,7 +106,7 @@ def test_many_calls_at_once_have_each_their_reply(serve, calling):
     serve(Echo(), topic=TOPIC)
     with client_threads(40) as pool:
         replies = pool.map(
-            lambda n: calling.call(TOPIC, MESSAGE | {"_context_user_id": f"u{n}"}, PATIENT), range(200)
+            lambda n: calling.call(TOPIC, MESSAGE | {"_context_user_id": f"u{n}"}, *PATIENT), range(200)
         )
         assert list(replies) == [[f"u{n}"] for n in range(200)]
 
@@ -123,7 +123,7 @@ def test_replies_are_read_again_after_the_connection_was_lost(serve, calling):
 
     def answered():
         try:
-            return calling.call(TOPIC, MESSAGE, Patience(2.0, 60.0)) == ["there"]
+            return calling.call(TOPIC, MESSAGE, 2.0, 60.0) == ["there"]
         except (NoReply, ReturnedToBroker):
             return False
 

@@ -30,7 +30,7 @@ class Caller:
         self.pings = []
         self.answers_pings = False
 
-    def call(self, topic, message, patience, heard, *, again):
+    def call(self, topic, message, silence, total, heard, *, again=False):
         if message["method"] == "ping":
             self.pings.append(topic)
             if self.answers_pings:
@@ -41,7 +41,7 @@ class Caller:
         waiting = self.replies[topic]
         reply = waiting.pop(0) if len(waiting) > 1 else waiting[0]
         if isinstance(reply, Exception):
-            self.clock.now += min(patience)
+            self.clock.now += min(silence, total)
             raise reply
         heard()
         return reply

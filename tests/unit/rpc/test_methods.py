@@ -227,9 +227,7 @@ def test_a_request_that_another_scheduler_can_answer_is_returned_to_the_broker(a
 
 
 def test_a_method_may_take_a_call_as_it_is():
-    served = Methods(
-        {(None, "m"): Method("1.0", lambda call, /, **given: [call.frame.msg_id, given], reads=False)}
-    )
+    served = Methods({"m": Method("1.0", lambda call, /, **given: [call.frame.msg_id, given], reads=False)})
     call = make_call({"method": "m", "args": {"spec_obj": SPEC, "call": 1}})
     assert served.call(call).result == [call.frame.msg_id, {"spec_obj": SPEC, "call": 1}]
 
