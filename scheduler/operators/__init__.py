@@ -4,7 +4,7 @@
 - plan: ``berth-plan``: the decision core, run many times on a snapshot; snapshot: that snapshot
 - shadow: ``berth-shadow``: decisions on copies of nova-scheduler's requests
 - report: counts over decisions and the states of hosts, for ``berth-explain report``
-- status: ``berth-status``: the upgrade check; audit: comparing Placement with nova's databases
+- upgrade_check, audit: ``berth-status``: the upgrade check, comparing Placement with nova's databases
 - shown: one presentation for all of it, as text, data and pages
 - programs: the table of programs and their commands; app: what all commands have in common
 """

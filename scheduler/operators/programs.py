@@ -51,7 +51,7 @@ PROGRAMS = {
     ),
     "berth-status": Program(
         "Check a deployment.",
-        {"audit": "audit.command:AuditCommand", "upgrade check": "status.upgrade_check:UpgradeCheckCommand"},
+        {"audit": "audit.command:AuditCommand", "upgrade check": "upgrade_check:UpgradeCheckCommand"},
     ),
 }
 

@@ -1,10 +1,11 @@
 """What is in the cloud before its first server: users and endpoints, zones, flavors, an image, networks."""
 
-import time
+import contextlib
 from typing import Any
 
 from tools.openstack.api import ERRORS, Api, connect
 from tools.openstack.layout import APIS, Layout
+from tools.rig.service import until
 
 #: vCPUs, MB and GB of each flavor.
 FLAVORS = {
@@ -70,18 +71,16 @@ def wait_for_computes(layout: Layout, timeout: float) -> None:
     Raises:
         RuntimeError: The time is over.
     """
-    cloud, deadline = connect(layout), time.monotonic() + timeout
-    missing = wanted = set(layout.hosts)
-    while missing:
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"these computes do not report: {', '.join(sorted(missing))}")
-        time.sleep(1)
-        try:
+    cloud, missing = connect(layout), set(layout.hosts)
+
+    def reported() -> bool:
+        with contextlib.suppress(*ERRORS):
             services = cloud.compute.services(binary="nova-compute")
             up = {each.host for each in services if each.state == "up"}
-            missing = wanted - (up & {each.name for each in cloud.placement.resource_providers()})
-        except ERRORS:
-            continue
+            missing.difference_update(up & {each.name for each in cloud.placement.resource_providers()})
+        return not missing
+
+    until(reported, f"not all of {len(missing)} computes report", timeout)
 
 
 def make(layout: Layout) -> None:

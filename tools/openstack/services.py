@@ -22,7 +22,7 @@ from tools.openstack.api import Api
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import APIS, CELLS, Layout
 from tools.rig import servers
-from tools.rig.service import ANY, STOP_TIMEOUT, command_of, environment_of_berth, run
+from tools.rig.service import ANY, STOP_TIMEOUT, command_of, environment_of_berth, run, until
 
 #: Seconds until a service answers; imports of several take long on a busy machine.
 START_TIMEOUT = 240
@@ -155,11 +155,8 @@ class Services:
             allowed=ANY,
             timeout=START_TIMEOUT,
         )
-        deadline = time.monotonic() + START_TIMEOUT
-        while not self.supervised:
-            if done.returncode or time.monotonic() > deadline:
-                raise RuntimeError(f"supervisor does not start: {done.stdout}{done.stderr}")
-            time.sleep(0.1)
+        limit = 0 if done.returncode else START_TIMEOUT
+        until(lambda: self.supervised, f"supervisor does not start: {done.stdout}{done.stderr}", limit)
 
     def shut_down(self) -> None:
         """Stop all services, all at once but those that others need, and supervisor.

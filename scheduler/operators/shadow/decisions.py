@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import zip_longest
 import math
+from typing import Self
 
 import numpy as np
 from oslo_config import cfg
@@ -368,31 +369,25 @@ def _amounts(table: HostTable, nodes: Sequence[str]) -> Amounts:
 
 
 class ShadowVerdict(StrEnum):
-    """How two decisions compare, see ``MEANINGS``."""
+    """How two decisions compare, in the order of reports; ``meaning`` is what a verdict means."""
 
-    SAME = "same"
-    EQUAL = "equal"
-    UNREPORTED = "unreported"
-    CHANGED = "changed"
-    OTHER = "other"
-    NOVA_REFUSED = "nova-refused"
-    BERTH_REFUSED = "berth-refused"
-    BOTH_REFUSED = "both-refused"
-    UNKNOWN = "unknown"
+    meaning: str
 
+    def __new__(cls, value: str, meaning: str = "") -> Self:
+        member = str.__new__(cls, value)
+        member._value_, member.meaning = value, meaning
+        return member
 
-#: What each verdict means, in the order of reports.
-MEANINGS = {
-    ShadowVerdict.SAME: "the same host",
-    ShadowVerdict.EQUAL: "another host of equal weight",
-    ShadowVerdict.UNREPORTED: "another host: it depends on placements that no compute has reported yet",
-    ShadowVerdict.CHANGED: "another host: it depends on hosts that changed between the two decisions",
-    ShadowVerdict.OTHER: "another host",
-    ShadowVerdict.NOVA_REFUSED: "nova-scheduler found no host, Berth did",
-    ShadowVerdict.BERTH_REFUSED: "Berth found no host, nova-scheduler did",
-    ShadowVerdict.BOTH_REFUSED: "neither found a host",
-    ShadowVerdict.UNKNOWN: "not compared",
-}
+    SAME = "same", "the same host"
+    EQUAL = "equal", "another host of equal weight"
+    UNREPORTED = "unreported", "another host: it depends on placements that no compute has reported yet"
+    CHANGED = "changed", "another host: it depends on hosts that changed between the two decisions"
+    OTHER = "other", "another host"
+    NOVA_REFUSED = "nova-refused", "nova-scheduler found no host, Berth did"
+    BERTH_REFUSED = "berth-refused", "Berth found no host, nova-scheduler did"
+    BOTH_REFUSED = "both-refused", "neither found a host"
+    UNKNOWN = "unknown", "not compared"
+
 
 #: The verdict by whether nova-scheduler and Berth found hosts.
 _REFUSALS = {

@@ -9,7 +9,7 @@ import msgspec
 from oslo_log import log as logging
 
 from scheduler.logs import count_text
-from scheduler.operators.shadow.decisions import MEANINGS, ShadowVerdict
+from scheduler.operators.shadow.decisions import ShadowVerdict
 from scheduler.operators.shadow.shadow import FILE, MOST_FILES, Compared
 from scheduler.operators.shown.files import Measured
 from scheduler.operators.shown.shown import BAD, GOOD, Bar, Cell, Columns, Head, Shown, table
@@ -90,13 +90,8 @@ def summarize(found: Iterable[Compared]) -> ShadowReport:
         until=max((each.time for each in every), default=0.0),
         alike_percent=sum(counts[verdict] for verdict in ALIKE) * share,
         lines=[
-            Line(
-                verdict,
-                meaning,
-                counts[verdict],
-                counts[verdict] * share if verdict is not ShadowVerdict.UNKNOWN else 0.0,
-            )
-            for verdict, meaning in MEANINGS.items()
+            Line(each, each.meaning, counts[each], counts[each] * share * (each is not ShadowVerdict.UNKNOWN))
+            for each in ShadowVerdict
         ],
         berth_seconds=median([each.seconds for each in known] or [0.0]),
         nova_seconds=median([each.nova_seconds for each in known] or [0.0]),

@@ -10,7 +10,7 @@ import pytest
 import requests
 import sqlalchemy as sa
 
-from scheduler.operators.status.upgrade_check import cut_answers
+from scheduler.operators.upgrade_check import cut_answers
 from scheduler.placement.candidates import CandidateSource
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES, PlainQuery, plain_query

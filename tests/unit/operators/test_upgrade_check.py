@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from scheduler.nova_db import schema
 from scheduler.nova_db.cells import CELL0
 from scheduler.operators import programs
-from scheduler.operators.status.upgrade_check import CUT, Level, cut_answers
+from scheduler.operators.upgrade_check import CUT, Level, cut_answers
 from tests.support.placement import Placement, make_node
 from tests.unit.cmd.test_check_config import NOTHING
 

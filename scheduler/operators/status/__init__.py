@@ -1,4 +1,0 @@
-"""``berth-status``: checks of a deployment.
-
-- upgrade_check: can Berth take the place of nova-scheduler here
-"""
