@@ -209,7 +209,8 @@ def _note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
 
     Those that narrow what a host offers may not reject the same hosts if they judge again.
     """
-    for step in known.failure.steps:
+    filtered = known.failure.filtered
+    for step in filtered.steps if filtered else ():
         if step.judge is not None and not isinstance(step.judge, ServiceUp):
             _note_step(known, failed, step)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.decisions.providers import RecentAnswers
-from scheduler.filters.chain import Filtered, PreparedChain, Step
+from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates
@@ -42,11 +42,6 @@ class Failure:
     number: int = 0
     placed: dict[int, tuple[str, AllocationCandidate | None]] = field(default_factory=dict)
     refused: Mapping[int, str] = field(default_factory=dict)
-
-    @property
-    def steps(self) -> Sequence[Step]:
-        """What each filter did for that instance."""
-        return self.filtered.steps if self.filtered else ()
 
 
 @dataclass

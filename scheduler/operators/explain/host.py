@@ -200,14 +200,12 @@ def shown_in_decision(
     if now:
         sayings.append(Saying(f"As of now ({now.time}), not of the decision: {_now(now)}"))
         sayings += (Saying(remedy, "Remedy") for remedy in dict.fromkeys(_remedies_now(now)))
-    columns: Columns = {
-        "Node": lambda pair: pair[0].node,
-        "Filter": lambda pair: pair[1].filter,
-        "Verdict": lambda pair: pair[1].verdict + (" (decisive)" if pair[1].decisive else ""),
-        "Reason": lambda pair: pair[1].reason,
-    }
-    pairs = [(host, verdict) for host, verdicts in then for verdict in verdicts]
-    tables = [table(pairs, columns, "In the decision")] if then else []
+    rows = [
+        (host.node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
+        for host, verdicts in then
+        for one in verdicts
+    ]
+    tables = [Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")] if then else []
     if now and now.why:
         tables.append(failed_sets(now.why, "As of now"))
     looks = {CHOSEN: GOOD, REJECTED: BAD}
