@@ -21,6 +21,7 @@ LEFT_OUT = (
     "operators/explain/",
     "operators/plan/",
     "operators/report/command.py",
+    "operators/run/",
     "logs.py",
 )
 

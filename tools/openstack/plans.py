@@ -421,7 +421,7 @@ def planned_again(world: World) -> Held:
         ended = begun.end()
     world.api.disable(last, disabled=False)
     right, text = world.emptied(ended)
-    refused = sum(line.startswith(("refused", "planning again")) for line in ended.lines)
+    refused = sum(line.startswith(("refused", "failed")) for line in ended.lines)
     return right, f"{text}; {refused} refused"
 
 

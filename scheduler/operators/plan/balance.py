@@ -23,6 +23,7 @@ from scheduler.operators.app import count, value
 from scheduler.operators.plan.command import WrongArgument, unknown
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, moves_table, planned
+from scheduler.operators.run.journal import NOTHING, RunState
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import GOOD, Columns, Fact, Head, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -47,10 +48,10 @@ class BalanceCommand(RunnablePlan):
         count("--moves", 20, "maximum number of moves"),
     )
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> "BalancePlan":
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, done: RunState = NOTHING) -> "BalancePlan":
         if args.goal not in GOALS:
             raise WrongArgument(unknown("goal", args.goal, GOALS))
-        return balance(cloud, args.goal, max(0, args.moves - moved))
+        return balance(cloud, args.goal, max(0, args.moves - done.moved))
 
 
 # -- document --------------------------------------------------------------------------------------------

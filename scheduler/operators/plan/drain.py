@@ -1,7 +1,7 @@
 """berth-plan drain: where each instance of some hosts would go, in an order that works, or why it cannot."""
 
 import argparse
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 import shlex
 
@@ -24,6 +24,7 @@ from scheduler.operators.plan.moves import (
     summed,
     unplaced,
 )
+from scheduler.operators.run.journal import NOTHING, RunState
 from scheduler.operators.run.nova_api import MICROVERSION
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, bars
@@ -54,13 +55,13 @@ class DrainCommand(RunnablePlan):
         ),
     )
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> "DrainPlan":
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, done: RunState = NOTHING) -> "DrainPlan":
         if args.commands and args.run:
             raise WrongArgument("--commands prints a script, and --run runs the moves itself: choose one")
         if args.reset_states and not args.evacuate:
             raise WrongArgument("--reset-states needs --evacuate")
-        evacuating = partial(way_off_a_dead_host, reset_states=args.reset_states)
-        return drain(cloud, rows_of_hosts(cloud, args), evacuating if args.evacuate else way_of)
+        way = partial(way_off_a_dead_host, reset_states=args.reset_states) if args.evacuate else way_of
+        return drain(cloud, rows_of_hosts(cloud, args), way, done.refused)
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
         """Print the plan, or only its commands."""
@@ -134,7 +135,9 @@ def _picture(targets: Sequence[Target]) -> Table:
 WayOf = Callable[[Snapshot, int], Way]
 
 
-def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> DrainPlan:
+def drain(
+    cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of, refused: Mapping[str, str] = {}
+) -> DrainPlan:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 
     No instance goes to one of them. If some have no place in the order of ``Mover.order``, these go first in
@@ -142,6 +145,7 @@ def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Dr
 
     Args:
         way: How instances leave the hosts: ``way_of``, or ``way_off_a_dead_host``.
+        refused: Hosts to which instances could not be moved, by instance: they go there only if they have to.
     """
     snapshot = cloud.snapshot
     indices = snapshot.instances.on(rows).tolist()
@@ -150,7 +154,10 @@ def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Dr
     ways = {index: way(snapshot, index) for index in indices}
     fixed = [Stuck(index, its.why, {}) for index, its in ways.items() if not its.name]
     movable = [index for index, its in ways.items() if its.name]
-    moves, stuck = _best(cloud, movable)
+    moves, stuck = _best(Mover(cloud, refused=refused), cloud, movable)
+    if refused and stuck:
+        more, stuck = Mover(cloud).move_all([each.index for each in stuck])
+        moves = [*moves, *more]
     stuck = [*stuck, *fixed]
     return DrainPlan(
         hosts=sorted(map(cloud.host, rows)),
@@ -166,8 +173,8 @@ def drain(cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of) -> Dr
     )
 
 
-def _best(cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
-    mover, start = Mover(cloud), cloud.mark
+def _best(mover: Mover, cloud: PlannedCloud, indices: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
+    start = cloud.mark
     first = mover.order(indices)
     moves, stuck = mover.move_all(first)
     if not stuck:

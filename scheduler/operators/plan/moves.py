@@ -57,14 +57,16 @@ class Stuck:
 class Mover:
     """Finds other hosts for instances, and charges them."""
 
-    def __init__(self, cloud: PlannedCloud, *, explain: bool = True) -> None:
+    def __init__(self, cloud: PlannedCloud, *, explain: bool = True, refused: Mapping[str, str] = {}) -> None:
         """Move nothing yet.
 
         Args:
             explain: Find out why an instance has no place, which takes longer than a decision.
+            refused: Hosts that instances do not get, by instance.
         """
         self._cloud = cloud
         self._explain = explain
+        self._refused = refused
         self._snapshot = cloud.snapshot
         self._amounts: dict[int, Mapping[str, int] | None] = {}
 
@@ -97,7 +99,8 @@ class Mover:
         def key(index: int) -> tuple[Any, ...]:
             stored = self._snapshot.stored_request(index)
             alone = stored is None or self.group_of(index) or stored.has_devices or stored.names_instances
-            return (self._snapshot.instances.specs[index], self._cell(index), index if alone else -1)
+            number, refused = self._snapshot.instances.specs[index], self._refused_by(index)
+            return (number, self._cell(index), refused, index if alone else -1)
 
         for _, group in groupby(indices, key):
             batch = list(group)
@@ -106,13 +109,17 @@ class Mover:
     def _cell(self, index: int) -> str:
         return self._snapshot.table.rows[int(self._cloud.places.rows[index])].cell_uuid
 
+    def _refused_by(self, index: int) -> str:
+        return self._refused.get(self._snapshot.instances.uuids[index], "")
+
     def request(self, batch: Sequence[int]) -> objects.RequestSpec:
         """Return the request that a conductor would send for another host in the cell of instances."""
         spec: Any = self._snapshot.request(batch[0])
         rows = {int(self._cloud.places.rows[index]) for index in batch}
         # to ignore a closed host again costs time
         leaving = {row for row in rows if self._explain or not self._cloud.closed[row]}
-        spec.ignore_hosts = sorted(map(self._cloud.host, leaving)) or None
+        ignored = {*map(self._cloud.host, leaving), self._refused_by(batch[0])} - {""}
+        spec.ignore_hosts = sorted(ignored) or None
         return self.to_cell(spec, self._cell(batch[0]))
 
     @staticmethod

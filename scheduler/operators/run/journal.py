@@ -6,9 +6,9 @@ nothing left, that was undone, or whose last move is a day old does not count in
 ::
 
     waiting ──▶ requested ──▶ moved
-                   │  └─────▶ refused ──▶ waiting       nova did nothing; it is planned once more
-                   └────────▶ failed                    a surprise: the run stops
-    waiting ──▶ gone                                    deleted, or moved by someone else
+       │           └────────▶ failed      nova did not move the instance, or it is broken or lost
+       ├────────────────────▶ refused     nova does not accept it, or the instance is not as planned
+       └────────────────────▶ gone        nova does not have it, or on another host
 
 What becomes of a requested move is read in nova: the task, host and actions of the instance.
 """
@@ -64,8 +64,8 @@ class RunMove(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         name: The name of the server, once it has been read; ``project`` alike.
         way: ``live``, ``cold`` or ``evacuate``.
-        tries: How often nova was asked to move it.
-        why: Why it was not moved.
+        tries: How often it was to be moved by this command.
+        why: Why it was not moved, or is still open.
     """
 
     instance: str
@@ -155,6 +155,12 @@ class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def moved(self) -> int:
         return sum(move.state == MoveState.MOVED for move in self.moves)
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """The hosts to which instances were not moved, by instance."""
+        states = {MoveState.REFUSED, MoveState.FAILED}
+        return {move.instance: move.to for move in self.moves if move.state in states}
+
     def begin(self, kind: str, hosts: list[str], now: float) -> None:
         """Begin a run, which continues the last one if that is not over."""
         moments = [each for move in self.moves for each in (move.requested_at, move.ended_at)]
@@ -167,6 +173,9 @@ class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         self.state, self.why = Ending.INTERRUPTED, None
         self.left, self.stays, self.held_in_placement = [], [], {}
 
+
+#: A run that was not begun.
+NOTHING = RunState()
 
 _state = msgspec.json.Decoder(RunState)
 

@@ -27,16 +27,6 @@ EXTRA = "berth-scheduler[run]"
 #: Requests that nova records of an instance when it is moved or resized.
 ACTIONS = frozenset({"live-migration", "migrate", "evacuate", "resize", "confirmResize", "revertResize"})
 
-#: Steps of computes that come before anything is moved; a failure of the others is one of the move itself.
-CHECKS = frozenset(
-    {
-        "compute_check_can_live_migrate_destination",
-        "compute_check_can_live_migrate_source",
-        "compute_prep_resize",
-    }
-)
-
-
 #: Why a step failed without a traceback.
 NO_REASON = "nova records no reason"
 
@@ -69,14 +59,12 @@ class Action:
         name: One of ``ACTIONS``.
         started_at: In seconds since the epoch, by nova's clock.
         error: Why it failed; "" if it did not, or goes on.
-        moved: Whether it failed after computes had begun to move the instance.
         goes_on: Whether a part of it has not ended.
     """
 
     name: str
     started_at: float
     error: str = ""
-    moved: bool = False
     goes_on: bool = False
 
 
@@ -139,10 +127,8 @@ class NovaApi:
         failed = [one for one in events if one.result == "Error"]
         lines = (failed[0].traceback or "").split("\n") if failed else [latest.message or ""]
         lines = [line.strip() for line in lines if line.strip()] or [NO_REASON if failed else ""]
-        names = {one.event for one in failed}
-        moved = any(name.startswith("compute_") for name in names - CHECKS)
         goes_on = any(one.result is None for one in events)
-        return Action(latest.action, seconds_of(latest.start_time), lines[-1], moved, goes_on)
+        return Action(latest.action, seconds_of(latest.start_time), lines[-1], goes_on)
 
 
 def connect(cloud: str | None) -> NovaApi:

@@ -7,16 +7,20 @@ import math
 import time
 from typing import Any, TypeVar
 
-from scheduler.errors import BerthError
+from scheduler.errors import BerthError, DependencyUnavailable
 from scheduler.operators.plan.movable import COLD, EVACUATE
 from scheduler.operators.run.journal import MoveState, RunJournal, RunMove, moment
 from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, PlacementView, Refused, Unanswered
+from scheduler.operators.snapshot.snapshot import CloudUnreadable
 from scheduler.placement.errors import PlacementAuthFailure, PlacementError
 
 Result = TypeVar("Result")
 
 #: Seconds by which nova's clock may differ from ours.
 SKEW = 120.0
+
+#: Why an instance is not moved that nova's databases may still have.
+NOT_IN_NOVA = "nova's API has no such instance"
 
 
 @dataclass
@@ -46,12 +50,12 @@ class RunLimits:
     Attributes:
         parallel: Moves at the same time.
         per_host: Moves at the same time off one host, or to one host.
-        move: Until a move has ended.
+        move: Until a move is left to nova.
         total: Until the run has ended.
         poll: Between two looks.
         grace: Until a request without an answer counts as not received.
-        agree: Until Placement has an instance on its new host, after nova has.
-        silence: How long nova or Placement may be unavailable.
+        agree: From the end of a task until Placement has the instance on its new host, or nova has a reason.
+        silence: How long nova, its databases or Placement may be unavailable.
         busy: How long instances are waited for that nova is still working on.
     """
 
@@ -94,7 +98,7 @@ class Reader:
                 return call(*arguments)
             except (Refused, NotAllowed, PlacementAuthFailure) as error:
                 raise Surprise(f"Cannot read from nova or Placement: {error}") from error
-            except (Unanswered, PlacementError) as error:
+            except (Unanswered, PlacementError, CloudUnreadable, DependencyUnavailable) as error:
                 if self._timing.clock() >= until:
                     waited = f"for {self._limits.silence:g} s"
                     raise Surprise(f"Nova or Placement is unavailable {waited}: {error}") from error
@@ -109,15 +113,13 @@ class _Watched:
         answered: Whether nova has accepted the request.
         late_at: When it has taken longer than it may; None before the first look.
         confirmed_at: When it was last confirmed.
-        doubted_at: When Placement was first found to differ from nova; None if it was not.
-        stayed: Whether it was found on the old host without a task and without a reason.
+        doubted_at: When its task had ended, but neither allocations nor a reason were as they have to be.
     """
 
     answered: bool = False
     late_at: float | None = None
     confirmed_at: float = -math.inf
     doubted_at: float | None = None
-    stayed: bool = False
 
 
 class OneMove:
@@ -125,6 +127,8 @@ class OneMove:
 
     Attributes:
         nodes: The providers of each host.
+        dead: Whether the hosts that instances leave are down: then only evacuations go on.
+        surprise: What the run has to stop for; "" for nothing.
     """
 
     def __init__(
@@ -138,31 +142,33 @@ class OneMove:
         self._reader = Reader(limits, timing)
         self._seen: defaultdict[str, _Watched] = defaultdict(_Watched)
         self.nodes: Mapping[str, Sequence[str]] = {}
+        self.dead = False
+        self.surprise = ""
 
-    def begin(self, step: RunStep) -> str:
-        """Request a move if the instance is as planned; return what differs, "" for nothing.
+    def begin(self, step: RunStep) -> None:
+        """Request a move; if the instance is not as planned, the move has ended instead.
 
         Raises:
-            Surprise: The API does not let us, or does not answer.
+            Surprise: The API does not answer.
         """
         move = step.move
         server = self._reader.read(self._nova.server, move.instance)
+        move.tries += 1
         if server is None:
-            self._end(move, MoveState.GONE, "it was deleted")
-            return ""
+            self._end(move, MoveState.GONE, NOT_IN_NOVA)
+            return
         move.name, move.project = server.name, server.project_id
         if server.compute_host != move.source:
             self._end(move, MoveState.GONE, f"it is on host {server.compute_host or 'none'} by now")
-            return ""
-        if server.task_state and move.way != EVACUATE:
-            return f"{move.label} has the task state {server.task_state}"
-        if server.vm_state != step.vm_state:
-            return f"{move.label} is {server.vm_state}, not {step.vm_state}"
-        self._request(move, reset_state=step.reset_state)
-        return ""
+        elif server.task_state and move.way != EVACUATE:
+            self._end(move, MoveState.REFUSED, f"it has the task state {server.task_state} by now")
+        elif server.vm_state != step.vm_state:
+            self._end(move, MoveState.REFUSED, f"it is {server.vm_state} by now, not {step.vm_state}")
+        else:
+            self._request(move, reset_state=step.reset_state)
 
     def _request(self, move: RunMove, *, reset_state: bool) -> None:
-        move.state, move.tries = MoveState.REQUESTED, move.tries + 1
+        move.state = MoveState.REQUESTED
         move.requested_at = moment(self._timing.wall_clock())
         self._journal.save_move(move)
         seen = self._seen[move.instance] = _Watched()
@@ -175,50 +181,45 @@ class OneMove:
             self._end(move, MoveState.REFUSED, str(error))
         except NotAllowed as error:
             self._end(move, MoveState.REFUSED, str(error))
-            raise Surprise(f"Nova does not let these credentials move {move.label}: {error}") from error
+            self.surprise = f"Nova does not let these credentials move {move.label}: {error}"
         except Unanswered:
             pass  # the next looks show whether it was carried out
 
-    def is_late(self, move: RunMove) -> bool:
-        """Whether an open move has taken longer than it may."""
+    def look(self, move: RunMove) -> bool:
+        """Look at an open move and do what is next; return whether to look again. Raises as ``begin``."""
         now, seen = self._timing.clock(), self._seen[move.instance]
         if seen.late_at is None:
             seen.late_at = now + self._limits.move
-        return now >= seen.late_at
-
-    def look(self, move: RunMove) -> None:
-        """Look at the instance of an open move, and do what is next.
-
-        Raises:
-            Surprise: The API does not answer.
-        """
         server = self._reader.read(self._nova.server, move.instance)
         if server is None:
-            self._end(move, MoveState.GONE, "it was deleted")
+            self._end(move, MoveState.GONE, NOT_IN_NOVA)
+        elif self.dead and move.way != EVACUATE and server.compute_host == move.source:
+            self._end(move, MoveState.FAILED, f"{move.source} is down")
         elif server.task_state:
-            return
+            seen.doubted_at = None
         elif server.compute_host == move.to:
             self._arrived(move, server)
         elif server.compute_host != move.source:
             planned = f"neither {move.source} nor {move.to}"
-            self._end(move, MoveState.FAILED, f"it is on host {server.compute_host or 'none'}, {planned}")
+            self._lose(move, f"it is on host {server.compute_host or 'none'}, {planned}")
         else:
             self._still_there(move, server)
+        if move.is_open and now >= seen.late_at:
+            move.why = f"not moved within {self._limits.move:g} s; nova goes on with it"
+            self._journal.save_move(move)
+            return False
+        return move.is_open
 
     # -- on the new host -------------------------------------------------------------------------------------
 
     def _arrived(self, move: RunMove, server: Any) -> None:
         if server.vm_state == "error":
-            why = _fault(server) or "no reason is known"
-            self._end(move, MoveState.FAILED, f"it is in error on {move.to}: {why}")
+            self._lose(move, f"it is in error on {move.to}: {_fault(server) or 'no reason is known'}")
         elif server.vm_state == "resized":
             self._confirm(move)
         elif differs := self._differs_in_placement(move):
-            now, seen = self._timing.clock(), self._seen[move.instance]
-            if seen.doubted_at is None:
-                seen.doubted_at = now
-            if now >= seen.doubted_at + self._limits.agree:
-                self._end(move, MoveState.FAILED, differs)
+            if not self._may_change(move):
+                self._lose(move, differs)
         else:
             self._end(move, MoveState.MOVED, "")
 
@@ -229,7 +230,7 @@ class OneMove:
             return
         action = self._reader.read(self._nova.latest_action, move.instance)
         if move.way != COLD or action is None or not self._is_ours(move, action):
-            self._end(move, MoveState.FAILED, "it has an unconfirmed resize that is not of this run")
+            self._lose(move, "it has an unconfirmed resize that is not of this run")
             return
         seen.confirmed_at = now
         try:
@@ -267,18 +268,31 @@ class OneMove:
             return
         action = self._reader.read(self._nova.latest_action, move.instance)
         if not seen.answered and (action is None or action.started_at < move.requested - SKEW):
-            move.tries -= 1
             self._end(move, MoveState.REFUSED, "nova did not receive the request")
             return
-        if action is not None and action.goes_on:
-            return  # nova-compute sets the host of an evacuated instance after it has ended the task
+        goes_on = action is not None and action.goes_on
         why = (action.error if action else "") or _fault(server)
-        if not why and not seen.stayed:
-            seen.stayed = True  # nova notes the reason after it has ended the task
-            return
-        lost = server.vm_state == "error" and move.way != EVACUATE
-        broken = lost or (action is not None and action.moved)
-        self._end(move, MoveState.FAILED if broken else MoveState.REFUSED, why or "nova gives no reason")
+        if goes_on and move.way == EVACUATE:
+            return  # nova-compute sets the host of an evacuated instance after it has ended the task
+        if (goes_on or not why) and self._may_change(move):
+            return  # nova notes the reason after the task has ended; a restarted compute notes nothing
+        why = why or "nova gives no reason"
+        if server.vm_state == "error" and move.way != EVACUATE:
+            self._lose(move, f"it is in error on {move.source}: {why}")
+        else:
+            self._end(move, MoveState.FAILED, why)
+
+    def _may_change(self, move: RunMove) -> bool:
+        """Return whether what differs was not seen for long."""
+        now, seen = self._timing.clock(), self._seen[move.instance]
+        if seen.doubted_at is None:
+            seen.doubted_at = now
+        return now < seen.doubted_at + self._limits.agree
+
+    def _lose(self, move: RunMove, why: str) -> None:
+        """End a move whose instance is in error, or not where it should be: the run has to stop."""
+        self._end(move, MoveState.FAILED, why)
+        self.surprise = f"{move.label}: {why}"
 
     def _end(self, move: RunMove, state: MoveState, why: str) -> None:
         move.end(state, why, self._timing.wall_clock())

@@ -18,6 +18,7 @@ from scheduler.operators.plan.command import NO_PLACE, SEVERAL, PlanCommand, Wro
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api
 from scheduler.operators.run.journal import (
+    NOTHING,
     Enabled,
     Ending,
     MoveState,
@@ -29,6 +30,7 @@ from scheduler.operators.run.journal import (
 from scheduler.operators.run.nova_api import NovaApi, PlacementView
 from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
 from scheduler.operators.run.runner import Round, Runner, Terminal, plan_of
+from scheduler.operators.shown import files
 from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Saying, Shown, Table, table
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -58,7 +60,7 @@ ARGUMENTS = (
     ),
     (
         "move-timeout", positive_number, "SECONDS",
-        f"stop if a move takes longer (default: {RunLimits.move:g})",
+        f"leave a move that takes longer to nova, and go on (default: {RunLimits.move:g})",
     ),
     (
         "run-timeout", positive_number, "SECONDS",
@@ -120,8 +122,8 @@ class RunnablePlan(PlanCommand):
             group.add_argument(f"--{name}", type=kind, metavar=meta, help=words)
         return parser
 
-    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, moved: int = 0) -> MovesPlan:
-        """Return the plan of what is left after so many moves."""
+    def plan(self, cloud: PlannedCloud, args: argparse.Namespace, done: RunState = NOTHING) -> MovesPlan:
+        """Return the plan of what a run has left."""
         raise NotImplementedError
 
     def show(self, args: argparse.Namespace) -> Shown:
@@ -138,10 +140,10 @@ class RunnablePlan(PlanCommand):
     def _carry_out(self, args: argparse.Namespace) -> Shown:
         terminal = Terminal(self.app.stderr)
 
-        def plan(moved: int) -> Round:
+        def plan(done: RunState) -> Round:
             with snapshot.read(self.conf, terminal.bar) as read:
                 cloud = PlannedCloud(read)
-                return plan_of(cloud, self.plan(cloud, args, moved))
+                return plan_of(cloud, self.plan(cloud, args, done))
 
         nova = nova_api.connect(args.os_cloud)
         with (
@@ -178,15 +180,17 @@ class RunnablePlan(PlanCommand):
         return shown(found, 0 if all(one.enabled for one in found.services or ()) else NO_PLACE)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
+        """Return the file of the runs that continue each other: of one cloud, and its hosts or a goal."""
         if args.state:
             return Path(args.state)
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
         named = [f"{kind}={name}" for kind in SEVERAL for name in getattr(args, kind, ())]
-        words = "_".join((str(self.cmd_name), *sorted([*getattr(args, "host", ()), *named])))
+        of = [*getattr(args, "host", ()), *named, *([args.goal] if "goal" in args else [])]
+        words = "_".join((str(self.cmd_name), *sorted(of)))
         name = re.sub(r"[^\w.+-]", "-", words)
         if len(name) > NAME or name != words:
             name = f"{name[:NAME]}-{hashlib.sha256(words.encode()).hexdigest()[:8]}"
-        return Path(base) / "berth" / f"{name}.json"
+        return Path(base) / "berth" / re.sub(r"[^\w.+-]", "-", files.cloud(self.conf)) / f"{name}.json"
 
 
 def _limits(args: argparse.Namespace) -> RunLimits:
@@ -290,7 +294,10 @@ def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
         JournalUnusable: The state cannot be written.
     """
     state = journal.state
-    services = [_enabled(each, nova, reader, state) for each in state.hosts]
+    hosts = dict.fromkeys(
+        [*state.hosts, *state.disabled]
+    )  # of an aggregate that has changed: also former ones
+    services = [_enabled(host, nova, reader, state) for host in hosts]
     state.state = Ending.UNDONE
     if state.open:
         journal.save()
@@ -306,7 +313,7 @@ def _enabled(host: str, nova: NovaApi, reader: Reader, state: RunState) -> Enabl
         return Enabled(host, False, "nova has no nova-compute on it")
     if service.status == "enabled":
         return Enabled(host, True, "it was enabled already")
-    if state.disabled.get(host) != service.disabled_reason:
+    if host not in state.disabled or state.disabled[host] != service.disabled_reason:
         reason = service.disabled_reason or "none"
         return Enabled(host, False, f"it is disabled for another reason: {reason}")
     nova.enable(service)

@@ -1,8 +1,15 @@
-"""Carrying a plan out: which move is next, and what is done when something differs."""
+"""Carrying plans out, in rounds.
+
+A round begins the moves of one plan in their order, and follows them to their ends, with those that were
+open before. A move that fails holds up only those that need it; one that takes too long is left open. Then
+the rest is planned again: each round moves an instance or uses up one of its tries, so rounds come to an end.
+Only a surprise stops a run earlier: an instance is in error or not where it should be, or no reads succeed.
+"""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+import logging
 from typing import Any
 
 from scheduler.errors import BerthError
@@ -10,6 +17,7 @@ from scheduler.logs import count_text, sanitize
 from scheduler.operators.plan.command import ProgressLine
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run.journal import (
+    NOTHING,
     Ending,
     JournalUnusable,
     MoveState,
@@ -22,15 +30,13 @@ from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
 from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, RunStep, Surprise
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
-#: Requests for a move that nova refuses before the instance is left where it is.
+LOG = logging.getLogger(__name__)
+
+#: Moves of an instance that do not come off before it is left where it is.
 MOST_TRIES = 2
 
-#: Plans of one run.
-MOST_PLANS = 50
-
-
-#: Makes a plan for what is left after so many moves, from the cloud as it is then; raises BerthError.
-MakeRound = Callable[[int], "Round"]
+#: Makes a plan for what a run has left, from the cloud as it is then; raises BerthError.
+MakeRound = Callable[[RunState], "Round"]
 
 
 @dataclass
@@ -77,6 +83,10 @@ def _before(cloud: PlannedCloud, earlier: Sequence[RunMove], move: RunMove) -> l
         for each in earlier
         if each.source == move.to or (group and instances.group_of.get(each.instance) == group)
     ]
+
+
+def _stay(step: RunStep) -> Stay:
+    return Stay(step.move.instance, step.move.source, step.vm_state, step.move.why or "")
 
 
 class NotBegun(BerthError):
@@ -157,26 +167,30 @@ class Runner:
             NotBegun: A service is not as it has to be, or cannot be read.
             JournalUnusable: The state cannot be written.
         """
-        plan = self._plan(0)
+        plan = self._plan(NOTHING)
         services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
         self._journal.state.begin(kind, list(plan.hosts), self._timing.wall_clock())
         self._journal.save()
-        self._one.nodes = plan.nodes
+        self._one.nodes, self._one.dead = plan.nodes, evacuate
         why, held = "", dict[str, list[str]]()
         try:
-            if self._finish_open():
-                plan = self._plan(self._journal.state.moved)
+            if self._journal.state.moves:
+                plan = self._continued()
             self._check()
             self._disable(services, reason)
             self._rounds(plan, repeats=repeats)
             held = {} if evacuate else self._held(plan.hosts)
-            ending = Ending.DONE if not self._stays and not held else Ending.STAY
+            left = self._stays or held or self._journal.state.open
+            ending = Ending.STAY if left else Ending.DONE
         except Halted:
             ending = Ending.INTERRUPTED
         except KeyboardInterrupt:
             ending, why = Ending.INTERRUPTED, "interrupted while moves were open"
         except BerthError as error:
             ending, why = Ending.STOPPED, str(error)
+        except Exception as error:
+            LOG.exception("The run stops at an unexpected error")
+            ending, why = Ending.STOPPED, f"an unexpected error: {error!r}"
         self._end(ending, why, held)
         try:
             self._journal.save()
@@ -224,15 +238,15 @@ class Runner:
                 raise Surprise(f"Cannot disable host {service.host}: {error}") from error
             self._display.line(f"disabled {service.host}: {reason}")
 
-    def _finish_open(self) -> bool:
-        """Follow the moves of an earlier run to their end; return whether there were moves of one."""
+    def _continued(self) -> Round:
+        """Look once where the open moves of earlier commands are, and plan what is left."""
         state = self._journal.state
-        if not state.moves:
-            return False
         open_ = count_text(len(state.open), "open move")
         self._display.line(f"continuing the run of {state.begun_at}: {state.moved} moved, {open_}")
-        self._follow([], state.open)
-        return True
+        for move in state.open:
+            if not self._one.look(move):
+                self._show(move)
+        return self._reader.read(self._plan, state)
 
     # -- moves -----------------------------------------------------------------------------------------------
 
@@ -243,32 +257,31 @@ class Runner:
             Surprise: The run has to stop.
             Halted: The operator wants it.
         """
-        for _ in range(MOST_PLANS):
+        while True:
             self._one.nodes = plan.nodes
-            steps = self._to_do(plan)
-            if steps:
-                differs = self._follow(steps, [])
-                if not differs and not repeats:
-                    return
-            elif not self._wait_for_busy(plan):
+            steps, before = self._to_do(plan), self._journal.state.open
+            self._follow(list(steps), list(before))
+            if not repeats:
+                refused = self._journal.state.refused
+                self._stays += [_stay(step) for step in steps if step.move.instance in refused]
+                return
+            if not steps and all(move.is_open for move in before) and not self._wait_for_busy(plan):
                 return
             self._check()
-            plan = self._plan(self._journal.state.moved)
-        raise Surprise(f"The cloud changed under {MOST_PLANS} plans in a row")
+            plan = self._reader.read(self._plan, self._journal.state)
 
     def _to_do(self, plan: Round) -> list[RunStep]:
-        """Return the moves of a plan but those that nova refuses, and note what stays."""
+        """Return the moves of a plan but those that are open or were tried too often, and note what stays."""
         steps, self._stays = [], list(plan.stays)
-        refused = {one.instance: one for one in self._journal.state.moves if one.state == MoveState.REFUSED}
+        before = {one.instance: one for one in self._journal.state.moves if one.state != MoveState.MOVED}
         for step in plan.steps:
-            move = step.move
-            if before := refused.get(move.instance):
-                move.tries, move.name = before.tries, before.name
-            if before and move.tries >= MOST_TRIES:
-                self._stays.append(Stay(move.instance, move.source, step.vm_state, before.why or ""))
-            else:
+            move, last = step.move, before.get(step.move.instance)
+            if last is not None:
+                move.tries, move.name, move.why = last.tries, last.name, last.why
+            if move.tries >= MOST_TRIES:
+                self._stays.append(_stay(step))
+            elif last is None or not last.is_open:
                 steps.append(step)
-        self._waiting = steps
         return steps
 
     def _wait_for_busy(self, plan: Round) -> bool:
@@ -292,75 +305,54 @@ class Runner:
                     return True
         return False
 
-    def _follow(self, steps: Sequence[RunStep], open_: Sequence[RunMove]) -> bool:
+    def _follow(self, steps: list[RunStep], running: list[RunMove]) -> None:
         """Begin moves in their order, and follow them and the open ones to their ends.
 
-        Returns:
-            Whether something differs from the plan.
+        Raises:
+            Surprise: The run has to stop.
+            Halted: The operator wants it.
         """
-        waiting, running = list(steps), list(open_)
-        problem, differs = "", False
-        while running or (waiting and not problem and not differs and not self._is_halted()):
+        self._waiting = steps
+        begun = {step.move.instance: step.move for step in steps}
+        while True:
             self._check_time()
-            while not problem and not differs and not self._is_halted():
-                step = self._next(waiting, running)
-                if step is None:
-                    break
-                waiting.remove(step)
-                text, problem = self._begin(step)
-                move = step.move
-                differs = differs or bool(text) or move.state == MoveState.REFUSED
-                if move.is_open:
-                    running.append(move)
-                elif move.state != MoveState.WAITING:
-                    self._show(move)
-            self._waiting = waiting
-            if running:
-                self._timing.sleep(self._limits.poll)
+            while not self._one.surprise and not self._is_halted() and (step := self._next(begun, running)):
+                self._one.begin(step)
+                self._waiting.remove(step)
+                if step.move.is_open:
+                    running.append(step.move)
+                else:
+                    self._show(step.move)
+            if not running:
+                break
+            self._timing.sleep(self._limits.poll)
             for move in list(running):
-                problem = self._look(move, running) or problem
-                differs = differs or move.state == MoveState.REFUSED
+                if not self._one.look(move):
+                    running.remove(move)
+                    self._show(move)
             moved = self._journal.state.moved
-            self._display.progress(moved, moved + len(running) + len(waiting))
-        if problem:
-            raise Surprise(problem)
+            self._display.progress(moved, moved + len(running) + len(self._waiting))
+        if self._one.surprise:
+            raise Surprise(self._one.surprise)
         self._check()
-        return differs
 
-    def _begin(self, step: RunStep) -> tuple[str, str]:
-        """Begin a move; return what differs from the plan, and the surprise."""
-        try:
-            text = self._one.begin(step)
-        except Surprise as error:
-            return "", str(error)
-        if text:
-            self._display.line(f"planning again: {text}")
-        return text, ""
+    def _next(self, begun: Mapping[str, RunMove], running: Sequence[RunMove]) -> RunStep | None:
+        """Return the next move that may begin now; None if others have to end first, or to be planned again.
 
-    def _look(self, move: RunMove, running: list[RunMove]) -> str:
-        """Look at an open move, and drop it from those that run when it has ended; return the surprise."""
-        late = self._one.is_late(move)
-        self._one.look(move)
-        if not move.is_open:
-            running.remove(move)
-            self._show(move)
-            return f"{move.label}: {move.why}" if move.state == MoveState.FAILED else ""
-        if late:
-            running.remove(move)
-            return f"{move.label} has not been moved within {self._limits.move:g} s; nova goes on with it"
-        return ""
+        Open moves of earlier commands take no place: one that hangs would hold up all others.
 
-    def _next(self, waiting: Sequence[RunStep], running: Sequence[RunMove]) -> RunStep | None:
-        """Return the next move that may begin now; None if one has to end first."""
-        if len(running) >= self._limits.parallel:
+        Args:
+            begun: The moves of this round, by instance.
+        """
+        own = [move for move in running if move.instance in begun]
+        if len(own) >= self._limits.parallel:
             return None
-        hosts = Counter(host for move in running for host in (move.source, move.to))
-        unfinished = {move.instance for move in running}
-        for step in waiting:
+        hosts = Counter(host for move in own for host in (move.source, move.to))
+        for step in self._waiting:
             free = max(hosts[step.move.source], hosts[step.move.to]) < self._limits.per_host
-            if free and unfinished.isdisjoint(step.after):
+            before = (begun[instance].state for instance in step.after if instance in begun)
+            if free and {MoveState.MOVED, MoveState.GONE}.issuperset(before):
                 return step
-            unfinished.add(step.move.instance)
         return None
 
     def _is_halted(self) -> bool:
@@ -389,6 +381,8 @@ class Runner:
             self._display.line(f"moved {move.label}: {way}, {move.seconds:.0f} s")
         elif move.state == MoveState.GONE:
             self._display.line(f"left out {move.label}: {move.why}")
+        elif move.is_open:
+            self._display.line(f"left to nova {move.label}: {way}: {move.why}")
         else:
             self._display.line(f"{move.state} {move.label}: {way}: {move.why}")
 

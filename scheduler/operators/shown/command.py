@@ -27,7 +27,7 @@ BORDER, PADDING = 1, 3
 #: More characters than a line of any table has.
 UNLIMITED = 1_000_000
 
-#: The exit status of a command that has nothing to show.
+#: The exit status of a command that has nothing to show, or could not write its page.
 UNKNOWN = 1
 
 #: The width of a column with sentences, in a table that is not fitted to a terminal.
@@ -61,13 +61,20 @@ class ShownCommand(ConfiguredCommand, Lister):
         raise NotImplementedError
 
     def run(self, parsed_args: argparse.Namespace) -> int:
+        file = parsed_args.html if self.has_page else None
+        if file:
+            with writing(f"Cannot write {file}"):  # before a run changes the cloud
+                files.checked(file)
         shown = self.show(parsed_args)
         if shown is None:
             return UNKNOWN
-        if self.has_page and parsed_args.html:
-            with writing(f"Cannot write {parsed_args.html}"):
-                files.write(parsed_args.html, page.render(shown, self.origin(shown)))
         self.emit(shown, parsed_args)
+        try:
+            if file:
+                files.write(file, page.render(shown, self.origin(shown)))
+        except OSError as error:
+            self.app.stderr.write(f"Cannot write {file}: {sanitize(str(error))}\n")
+            return shown.status or UNKNOWN
         return shown.status
 
     def origin(self, shown: Shown) -> Origin:

@@ -16,6 +16,16 @@ import sqlalchemy as sa
 from scheduler.version import version
 
 
+def checked(path: str | Path) -> Path:
+    """Return the path of a file that can be written; raises as ``write``."""
+    file = Path(path)
+    if file.is_symlink() or (file.exists() and not file.is_file()):
+        raise FileExistsError(errno.EEXIST, "It is no regular file", str(path))
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "Its directory cannot be written", str(path))
+    return file
+
+
 def write(path: str | Path, text: str, mode: int = 0o600, *, durable: bool = False) -> None:
     """Write a text to a new file with a name that nobody can guess.
 
@@ -27,9 +37,7 @@ def write(path: str | Path, text: str, mode: int = 0o600, *, durable: bool = Fal
     Raises:
         OSError: It cannot be written.
     """
-    file = Path(path)
-    if file.is_symlink() or (file.exists() and not file.is_file()):
-        raise FileExistsError(errno.EEXIST, "It is no regular file", str(path))
+    file = checked(path)
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     new = Path(name)
     try:

@@ -47,6 +47,14 @@ def test_no_instance_goes_to_another_host_that_is_to_be_empty():
     assert set(moves_of(plan_of(cloud, "h1", "h2")).values()) == {"h3"}
 
 
+@pytest.mark.parametrize(("hosts", "expected"), [(("h1", "h2", "h3"), "h2"), (("h1", "h3"), "h3")])
+def test_a_host_that_refused_an_instance_gets_it_only_if_no_other_can(hosts, expected):
+    cloud = MadeCloud(*(node(host, ram=16384 if host == "h3" else 8192) for host in hosts))
+    planned = cloud.put("i1", "h1").put("i2", "h1").planned()
+    plan = drain(planned, [0], refused={uuid_of("i1"): "h3"})
+    assert moves_of(plan) == {uuid_of("i1"): expected, uuid_of("i2"): "h3"}
+
+
 def test_what_is_missing_is_told_in_sum_with_the_step_that_left_no_host():
     cloud = MadeCloud(node("h1"), node("h2"))
     cloud.put("big", "h1", flavor("big", ram=6000, vcpus=4)).put("other", "h2", flavor("other", ram=4000))

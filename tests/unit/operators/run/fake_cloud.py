@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
-from scheduler.operators.run.journal import RunMove, Stay
+from scheduler.operators.run.journal import NOTHING, RunMove, Stay
 from scheduler.operators.run.nova_api import Action, Refused, Unanswered
 from scheduler.operators.run.one_move import Clocks, RunLimits, RunStep
 from scheduler.operators.run.runner import Round
@@ -51,8 +51,10 @@ class FakeCloud:
 
     Attributes:
         begins: What happens when the move of an instance is requested: an error to raise, once each.
-        ends: How the move of an instance ends in place of success: "no host", "compute error", "error", "lost" (on
-            another host), "hangs", "allocations stay", "late host" (the task ends a minute before the host changes).
+        ends: How the move of an instance ends in place of success: "no host", "compute error", "broken" (in error on
+            the old host), "error" (on the new one), "lost" (on another host), "hangs", "allocations stay",
+            "restarted" (the task ends on the old host, its event does not), "late host" (the task ends a minute
+            before the host changes).
         at: Functions to call at a time.
         crash: Raise Crash at this call that changes something; "before" it is carried out, or "after".
     """
@@ -197,9 +199,7 @@ class FakeCloud:
         if ends == "hangs":
             return
         if ends == "no host":
-            self.later(
-                1.0, lambda: self._stay(uuid, way, "NoValidHost: No valid host was found", moved=False)
-            )
+            self.later(1.0, lambda: self._stay(uuid, way, "NoValidHost: No valid host was found"))
             return
         source = self.allocations[uuid]
         self.allocations[uuid] = {f"node-{target}"} | (source if way == "evacuate" else set())
@@ -207,18 +207,21 @@ class FakeCloud:
             self.allocations[f"migration-{uuid}"] = source
         self.later(MOVE, lambda: self._end(uuid, way, target, ends, source))
 
-    def _stay(self, uuid, way, why, moved):
-        self.actions[uuid] = replace(self.actions[uuid], error=why, moved=moved)
+    def _stay(self, uuid, way, why):
+        self.actions[uuid] = replace(self.actions[uuid], error=why)
+        broken = way == "evacuate" or self.ends.get(uuid) == "broken"
         self._set(
-            uuid,
-            task_state=None,
-            **({"vm_state": "error", "fault": {"message": why}} if way == "evacuate" else {}),
+            uuid, task_state=None, **({"vm_state": "error", "fault": {"message": why}} if broken else {})
         )
 
     def _end(self, uuid, way, target, ends, source):
-        if ends == "compute error":
+        if ends in {"compute error", "broken"}:
             self.allocations[uuid] = self.allocations.pop(f"migration-{uuid}", source)
-            self._stay(uuid, way, "LibvirtError: the guest did not come", moved=True)
+            self._stay(uuid, way, "LibvirtError: the guest did not come")
+            return
+        if ends == "restarted":
+            self._set(uuid, task_state=None)
+            self.actions[uuid] = replace(self.actions[uuid], goes_on=True)
             return
         if ends == "lost":
             self._set(uuid, compute_host="h9", task_state=None)
@@ -254,7 +257,7 @@ class FakeCloud:
 
     # -- the planner
 
-    def plan(self, moved=0):
+    def plan(self, done=NOTHING):
         self.plans += 1
         steps, stays, busy = [], [], []
         free = {
@@ -267,7 +270,9 @@ class FakeCloud:
                 continue
             way = "evacuate" if self.evacuates else WAYS.get(server.vm_state, "")
             reset = self.evacuates and server.vm_state == "paused"
-            target = max(free, key=lambda name: (free[name], name))
+            target = max(
+                free, key=lambda name: (free[name] > 0, name != done.refused.get(server.id), free[name], name)
+            )
             if (
                 not way
                 or (server.task_state and not self.evacuates)

@@ -13,6 +13,7 @@ from scheduler.operators import app
 from scheduler.operators.plan import command
 from scheduler.operators.plan.command import NO_PLACE
 from scheduler.operators.run import nova_api, run_command
+from scheduler.operators.shown.command import UNKNOWN
 from tests.builders import uuid_of
 from tests.unit.operators.plan.clouds import MadeCloud, berth_plan, flavor, node
 from tests.unit.operators.run.fake_cloud import FakeCloud, Machine
@@ -25,6 +26,7 @@ class Both:
         self.nova = FakeCloud()
         self.nova.machines = {f"h{number}": Machine() for number in range(4)}
         self.flavors = {}
+        self.racks = {f"h{number}": f"rack{number % 2}" for number in range(4)}
         self.at = datetime.now(UTC).timestamp()
 
     def put(self, name, host, of=None, **values):
@@ -37,7 +39,7 @@ class Both:
         return next(each.columns["uuid"] for each in self.hosts() if each.columns["host"] == host)
 
     def hosts(self):
-        return [node(f"h{number}").aggregate(f"rack{number % 2}") for number in range(4)]
+        return [node(host).aggregate(rack) for host, rack in self.racks.items()]
 
     def snapshot(self):
         made = MadeCloud(*self.hosts())
@@ -95,7 +97,7 @@ def test_a_drain_is_carried_out_with_a_line_for_each_move(run, cloud, tmp_path):
     assert (status, on(cloud, "h0")) == (0, [])
     assert "h0: done; 2 instances moved" in output
     assert len([line for line in errors.splitlines() if line.startswith("moved name-")]) == 2
-    assert (tmp_path / "state" / "berth" / "drain_h0.json").exists()
+    assert (tmp_path / "state" / "berth" / "database-x" / "drain_h0.json").exists()
     begin, _, process = cloud.nova.machines["h0"].reason.partition(", ")
     assert begin.startswith("berth-plan drain --run by ")
     assert process == f"process {os.getpid()} on {socket.gethostname()}"
@@ -120,6 +122,22 @@ def test_a_run_has_a_page(run, cloud, tmp_path):
     assert uuid_of("i1") in page.read_text()
 
 
+def test_a_page_that_cannot_be_written_is_an_error_before_anything_is_changed(run, cloud, tmp_path):
+    status, output, errors = run("drain", "h0", "--run", "--html", str(tmp_path / "none" / "run.html"))
+    assert (status, output, cloud.nova.calls) == (app.NOT_RUN, "", [])
+    assert "Cannot write" in errors
+
+
+def test_what_was_done_is_printed_also_if_its_page_is_not_written(run, cloud, tmp_path):
+    page = tmp_path / "pages" / "run.html"
+    page.parent.mkdir()
+    cloud.nova.later(5, page.parent.rmdir)
+    status, output, errors = run("drain", "h0", "--run", "--html", str(page))
+    assert (status, on(cloud, "h0")) == (UNKNOWN, [])
+    assert "h0: done; 2 instances moved" in output
+    assert f"Cannot write {page}" in errors
+
+
 def test_instances_that_stay_are_shown_with_the_reason(run, cloud):
     cloud.put("hurt", "h0", state="rescued")
     status, output, _ = run("drain", "h0", "--run")
@@ -128,7 +146,7 @@ def test_instances_that_stay_are_shown_with_the_reason(run, cloud):
 
 
 def test_a_surprise_has_its_own_status(run, cloud):
-    cloud.nova.ends[uuid_of("i0")] = "compute error"
+    cloud.nova.ends[uuid_of("i0")] = "broken"
     status, output, _ = run("drain", "h0", "--run")
     assert status == run_command.STATUSES["stopped"]
     assert "h0: stopped" in output
@@ -153,6 +171,37 @@ def test_undo_leaves_a_host_that_was_disabled_for_another_reason(run, cloud):
     status, output, _ = run("drain", "h0", "--undo")
     assert (status, cloud.nova.machines["h0"].enabled) == (NO_PLACE, False)
     assert "h0: kept, it is disabled for another reason: broken fan" in output
+
+
+def test_undo_leaves_a_host_that_was_disabled_before_without_a_reason(run, cloud):
+    cloud.nova.machines["h0"].enabled = False
+    run("drain", "h0", "--run")
+    assert run("drain", "h0", "--undo")[0] == NO_PLACE
+    assert not cloud.nova.machines["h0"].enabled
+
+
+def test_undo_enables_also_hosts_that_have_left_the_aggregate(run, cloud):
+    run("drain", "--aggregate", "rack1", "--run")
+    cloud.racks["h3"] = "rack0"
+    assert run("drain", "--aggregate", "rack1", "--run")[0] == 0
+    status, output, _ = run("drain", "--aggregate", "rack1", "--undo")
+    assert (status, "h1: enabled" in output, "h3: enabled" in output) == (0, True, True)
+    assert all(one.enabled for one in cloud.nova.machines.values())
+
+
+def test_each_cloud_and_each_goal_has_a_state_of_its_own(run, cloud, tmp_path):
+    assert run("drain", "h0", "--run")[0] == 0
+    with (tmp_path / "nova.conf").open("a") as config:
+        config.write("[placement]\nregion_name = north/1\n")
+    assert "There is no run to undo" in run("drain", "h0", "--undo")[2]
+    for goal in ("spread", "pack"):
+        run("balance", "--run", "--goal", goal)
+    files = (file.relative_to(tmp_path / "state") for file in tmp_path.rglob("*.json"))
+    assert sorted(map(str, files)) == [
+        "berth/database-x/drain_h0.json",
+        "berth/region-north-1/balance_pack.json",
+        "berth/region-north-1/balance_spread.json",
+    ]
 
 
 def test_undo_leaves_open_moves_to_the_next_run(run, cloud):

@@ -4,9 +4,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from scheduler.operators.run.journal import RunJournal
+from scheduler.errors import PlacementUnavailable
+from scheduler.operators.run.journal import NOTHING, RunJournal
 from scheduler.operators.run.nova_api import Action, Refused, Unanswered
 from scheduler.operators.run.runner import NotBegun, Runner
+from scheduler.operators.snapshot.snapshot import CloudUnreadable
 from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
 
 
@@ -41,6 +43,10 @@ def states_of(outcome):
 
 def calls_of(cloud, *names):
     return [call for call in cloud.calls if call[0] in names]
+
+
+def interrupt():
+    raise KeyboardInterrupt
 
 
 def three():
@@ -85,7 +91,7 @@ def test_a_move_waits_for_those_that_it_needs(file):
     plan = cloud.plan()
     plan.steps[1].after = ["a"]
     first, begun = [plan], []
-    cloud.plan = lambda moved=0: first.pop() if first else FakeCloud.plan(cloud)
+    cloud.plan = lambda done=NOTHING: first.pop() if first else FakeCloud.plan(cloud, done)
     cloud.before_each = lambda _: begun.append([call[1] for call in calls_of(cloud, "move")])
     assert start(cloud, file, parallel=3, per_host=3).state == "done"
     assert ["a", "c"] in begun
@@ -176,7 +182,7 @@ def test_an_instance_that_was_stopped_in_the_middle_is_planned_again_and_goes_co
     cloud.later(5, lambda: cloud.put("i3", state="stopped"))
     assert start(cloud, file, lines=lines).state == "done"
     assert [call[2] for call in calls_of(cloud, "move") if call[1] == "i3"] == ["cold"]
-    assert "planning again: name-i3 (i3) is stopped, not paused" in lines.lines
+    assert "refused name-i3 (i3): h1 -> h3, live: it is stopped by now, not paused" in lines.lines
 
 
 def test_a_host_that_fills_up_in_the_middle_is_planned_around(file):
@@ -215,11 +221,112 @@ def test_the_next_command_tries_again_what_nova_refused(file):
     assert start(cloud, file).state == "done"
 
 
-def test_what_nova_refuses_once_is_moved_in_the_second_plan(file):
+def test_what_nova_refuses_once_is_moved_in_the_second_round_to_another_host(file):
     cloud = three()
     cloud.begins["i1"] = [Refused("409 conflict")]
     outcome = start(cloud, file)
     assert (outcome.state, states_of(outcome)["i1"]) == ("done", "moved")
+    assert [call[3] for call in calls_of(cloud, "move") if call[1] == "i1"] == ["h3", "h2"]
+
+
+def test_a_host_that_refuses_all_is_planned_around(file):
+    cloud = three()
+    begin = cloud.begin
+
+    def refusing(uuid, way, target):
+        if target == "h3":
+            raise Refused("400 Unacceptable CPU info")
+        begin(uuid, way, target)
+
+    cloud.begin = refusing
+    assert start(cloud, file).state == "done"
+    assert set(hosts_of(cloud).values()) == {"h2"}
+
+
+@pytest.mark.parametrize(
+    ("ends", "evacuates", "why"),
+    [
+        ("no host", False, "NoValidHost: No valid host was found"),
+        ("compute error", False, "LibvirtError: the guest did not come"),
+        ("compute error", True, "LibvirtError: the guest did not come"),
+        ("restarted", False, "nova gives no reason"),
+    ],
+)
+def test_instances_that_cannot_be_moved_hold_up_no_others(file, ends, evacuates, why):
+    """However many, and whichever are first."""
+    cloud = FakeCloud(evacuates=evacuates)
+    for number in range(30):
+        cloud.put(f"a{number:02}").ends[f"a{number:02}"] = ends
+    for number in range(10):
+        cloud.put(f"b{number}")
+    cloud.machines["h1"].up = not evacuates
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.moved, cloud.plans) == ("stay", 10, 3)
+    assert {(stay.instance[0], stay.why) for stay in outcome.stays} == {("a", why)}
+    assert len(outcome.stays) == 30
+    tries = [call[1:] for call in calls_of(cloud, "move") if call[1] == "a00"]
+    assert [target for *_, target in tries] == ["h3", "h2"]
+
+
+def test_moves_that_need_another_that_fails_are_planned_again(file):
+    cloud = FakeCloud(ends={"a": "no host"}).put("a").put("b").put("c")
+    plan = cloud.plan()
+    plan.steps[1].after = ["a"]
+    first = [plan]
+    cloud.plan = lambda done=NOTHING: first.pop() if first else FakeCloud.plan(cloud, done)
+    assert start(cloud, file).moved == 2
+    assert [call[1] for call in calls_of(cloud, "move")] == ["a", "c", "a", "b"]
+
+
+def test_an_instance_that_nova_does_not_have_stays_with_the_reason(file):
+    """Its row is in the cell's database, but no instance mapping leads to it."""
+    cloud = FakeCloud().put("ghost").put("i2")
+    server = cloud.server
+    cloud.server = lambda uuid: None if uuid == "ghost" else server(uuid)
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i2"], cloud.plans) == ("stay", "moved", 3)
+    assert [(stay.instance, stay.why) for stay in outcome.stays] == [
+        ("ghost", "nova's API has no such instance")
+    ]
+
+
+def test_what_a_balance_does_not_move_stays_with_the_reason(file):
+    cloud = three()
+    cloud.repeats = False
+    cloud.ends["i1"] = "no host"
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.moved, cloud.plans) == ("stay", 2, 1)
+    assert [stay.instance for stay in outcome.stays] == ["i1"]
+
+
+@pytest.mark.parametrize("evacuates", [False, True])
+def test_a_move_without_end_is_left_to_nova_and_the_others_go_on(file, evacuates):
+    cloud, lines = FakeCloud(evacuates=evacuates, ends={"i1": "hangs"}).put("i1").put("i2"), Lines()
+    cloud.machines["h1"].up = not evacuates
+    outcome = start(cloud, file, lines=lines)
+    assert (outcome.state, states_of(outcome)) == ("stay", {"i1": "requested", "i2": "moved"})
+    way = "evacuate" if evacuates else "live"
+    assert (
+        f"left to nova name-i1 (i1): h1 -> h3, {way}: not moved within 3600 s; nova goes on with it"
+        in lines.lines
+    )
+    cloud.put("i3")
+    cloud.later(7000, lambda: cloud.put("i1", "h3"))
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)["i3"], hosts_of(cloud)["i3"] != "h1") == ("stay", "moved", True)
+    assert start(cloud, file).state == "done"
+    assert [call[1] for call in calls_of(cloud, "move")] == ["i1", "i2", "i3"]
+
+
+def test_open_moves_of_a_host_that_died_are_evacuations_at_once(file):
+    cloud = three()
+    cloud.resets = True
+    cloud.ends["i1"] = "hangs"
+    cloud.later(3, interrupt)
+    assert states_of(start(cloud, file)) == {"i1": "requested"}
+    cloud.machines["h1"].up, cloud.evacuates, cloud.ends, begun = False, True, {}, cloud.now
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.moved, cloud.now < begun + 60) == ("done", 3, True)
 
 
 def test_a_request_without_an_answer_that_nova_carried_out_is_followed(file):
@@ -242,11 +349,10 @@ def test_a_resize_of_a_user_keeps_allocations_which_is_said(file):
 @pytest.mark.parametrize(
     ("ends", "why"),
     [
-        ("compute error", "name-i1 (i1): LibvirtError: the guest did not come"),
+        ("broken", "name-i1 (i1): it is in error on h1: LibvirtError: the guest did not come"),
         ("error", "name-i1 (i1): it is in error on h3: disk is gone"),
         ("lost", "name-i1 (i1): it is on host h9, neither h1 nor h3"),
         ("allocations stay", "name-i1 (i1): Placement still has it on h1"),
-        ("hangs", "name-i1 (i1) has not been moved within 3600 s; nova goes on with it"),
     ],
 )
 def test_the_run_stops_at_a_surprise_and_says_what_is_done_and_left(file, ends, why):
@@ -260,7 +366,7 @@ def test_the_run_stops_at_a_surprise_and_says_what_is_done_and_left(file, ends, 
 
 def test_open_moves_end_before_the_run_stops(file):
     cloud = three()
-    cloud.ends["i1"] = "compute error"
+    cloud.ends["i1"] = "broken"
     outcome = start(cloud, file, parallel=2, per_host=2)
     assert outcome.state == "stopped"
     assert states_of(outcome) == {"i1": "failed", "i2": "moved"}
@@ -288,18 +394,31 @@ def test_the_whole_run_has_a_bound(file):
     assert start(cloud, file).state == "done"
 
 
-def test_plans_that_never_hold_come_to_an_end(file):
-    cloud = three()
-    cloud.repeats = True
-    original = cloud.plan
+@pytest.mark.parametrize(
+    ("seconds", "error", "state", "why"),
+    [
+        (200, CloudUnreadable("A cell's database cannot be read"), "done", None),
+        (200, PlacementUnavailable("503"), "done", None),
+        (
+            9999,
+            CloudUnreadable("A cell's database cannot be read"),
+            "stopped",
+            "Nova or Placement is unavailable for 300 s: A cell's database cannot be read",
+        ),
+        (9999, KeyError("x"), "stopped", "an unexpected error: KeyError('x')"),
+    ],
+)
+def test_what_is_unavailable_for_the_next_plan_is_waited_for(file, seconds, error, state, why):
+    cloud, plan = three(), FakeCloud.plan
 
-    def plan(moved=0):
-        cloud.put(f"n{cloud.plans:03}")
-        return original(moved)
+    def planned(done=NOTHING):
+        if 1003 < cloud.now < 1003 + seconds:
+            raise error
+        return plan(cloud, done)
 
-    cloud.plan = plan
+    cloud.plan = planned
     outcome = start(cloud, file)
-    assert (outcome.state, outcome.why) == ("stopped", "The cloud changed under 50 plans in a row")
+    assert (outcome.state, outcome.why, outcome.moved) == (state, why, 3)
 
 
 # -- before anything is changed
@@ -382,10 +501,6 @@ def test_after_ctrl_c_open_moves_end_and_the_same_command_goes_on(file):
 
 def test_a_second_ctrl_c_leaves_open_moves_to_nova(file):
     cloud = three()
-
-    def interrupt():
-        raise KeyboardInterrupt
-
     cloud.later(3, interrupt)
     outcome = start(cloud, file)
     assert (outcome.state, states_of(outcome)) == ("interrupted", {"i1": "requested"})
