@@ -135,14 +135,10 @@ def funnel(decision: Decision) -> Iterator[Stage]:
         if step.start:
             yield Stage("filter", step.filter, step.start, step.end, step.out, step.instance)
     if decision.claims:
-        yield _claims(decision)
-
-
-def _claims(decision: Decision) -> Stage:
-    refused = decision.refused_claims
-    granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
-    causes = group((event.host or "", event.cause) for event in refused)
-    return Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
+        refused = decision.refused_claims
+        granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
+        causes = group((event.host or "", event.cause) for event in refused)
+        yield Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
 
 
 # -- hosts -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import argparse
 
 from scheduler.decisions import document, rendering
 from scheduler.decisions.cause_code import CauseCode, ConstraintKind
-from scheduler.decisions.document import Cause, Constraint, Decision
+from scheduler.decisions.document import Cause, Decision
 from scheduler.decisions.failure_cause import code_of
 from scheduler.logs import count_text
 from scheduler.operators.app import flag
@@ -88,14 +88,17 @@ def _in_this_case(why: document.Why | None, cause: Cause) -> tuple[str, str] | N
             "a device, bandwidth or accelerator that a port or the flavor requires is not free",
             "Try again later, or choose another port or flavor.",
         )
-    full = sum(failing.hosts for failing in why.failing if any(map(_may_be_of_room, why.of(failing))))
+    full = sum(
+        failing.hosts
+        for failing in why.failing
+        if any(
+            one.kind == ConstraintKind.SEVERAL or code_of(one) is CauseCode.RESOURCES
+            for one in why.of(failing)
+        )
+    )
     if full == why.hosts:
         return None
     return (
         "no place that the request allows has room for an instance of this size at the moment",
         "Choose a smaller flavor, require less (server, group, hints, zone), or try again later.",
     )
-
-
-def _may_be_of_room(constraint: Constraint) -> bool:
-    return constraint.kind == ConstraintKind.SEVERAL or code_of(constraint) is CauseCode.RESOURCES

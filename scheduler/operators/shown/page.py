@@ -31,15 +31,8 @@ def render(shown: Shown, origin: Origin, addresses: Mapping[str, str] | None = N
         addresses: Those of links that have only words.
     """
     parts = [part.without_empty_columns() for part in shown.parts]
-    searched = any(part.searched for part in parts)
     template = _environment().get_template("page.html")
-    return template.render(
-        head=shown.head,
-        parts=parts,
-        origin=origin,
-        searched=searched,
-        addresses=addresses or {},
-    )
+    return template.render(head=shown.head, parts=parts, origin=origin, addresses=addresses or {})
 
 
 @lru_cache

@@ -142,13 +142,14 @@ def test_what_instances_before_took_is_used():
     assert each.reasons == [[Reason("at most 0 VCPU free", 1, "free", 0)]]
 
 
-def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful():
-    nodes = Nodes(["u0", "u1", "u2"])
-    nodes.set_state(0, state("u0", VCPU=Inventory(8)))
-    nodes.capacity[CLASSES.index("VCPU")] = 8, 8, 2
+def test_a_host_whose_unit_limits_are_not_known_yet_is_doubtful_and_one_that_is_gone_is_not():
+    nodes = Nodes(["u0", "u1", "u2", "u3"])
+    nodes.set_state(1, state("u1", VCPU=Inventory(8)))
+    nodes.capacity[CLASSES.index("VCPU")] = 8, 8, 2, 8
+    nodes.gone[3] = True
     judge = judge_of(nodes, {"resources": "VCPU:4"})
-    assert judge.failed().failed("4 VCPU").tolist() == [False, False, True]
-    assert judge.doubtful.tolist() == [False, True, False]
+    assert judge.failed().failed("4 VCPU").tolist() == [False, False, True, False]
+    assert judge.doubtful.tolist() == [True, False, False, False]
 
 
 @pytest.mark.parametrize(
