@@ -25,9 +25,9 @@ from scheduler.errors import ClassNotFound
 from scheduler.filters import base as filter_bases
 from scheduler.filters import extra_specs_ops
 from scheduler.filters import utils as filter_utils
-from scheduler.rules import installed_nova, load_filters, load_weighers
-from scheduler.rules import out_of_tree_filters as filters
-from scheduler.rules import out_of_tree_weighers as weights
+from scheduler.rules import installed_nova
+from scheduler.rules import load_filters as filters
+from scheduler.rules import load_weighers as weights
 from scheduler.weights import base as weight_bases
 
 _OURS = ("scheduler.filters.", "scheduler.weights.")
@@ -93,7 +93,7 @@ def provide(conf: cfg.ConfigOpts) -> None:
 def _own_modules(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Yield the modules of the operators' classes that the options name."""
     rules = conf.filter_scheduler
-    known: tuple[Mapping[str, Any], ...] = (load_filters.BUILT_IN, load_weighers.BUILT_IN)
+    known: tuple[Mapping[str, Any], ...] = (filters.BUILT_IN, weights.BUILT_IN)
     for paths, built_in in zip((rules.available_filters, rules.weight_classes), known, strict=True):
         for path in paths:
             if path not in built_in:

@@ -25,8 +25,8 @@ from scheduler.errors import BerthError  # noqa: E402
 from scheduler.hosts.rows import Metric  # noqa: E402
 from scheduler.pci.pools import from_flat  # noqa: E402
 from scheduler.rules import drivers, nova_modules  # noqa: E402
-from scheduler.rules.out_of_tree_filters import ForeignFilter  # noqa: E402
-from scheduler.rules.out_of_tree_weighers import ForeignWeigher  # noqa: E402
+from scheduler.rules.load_filters import ForeignFilter  # noqa: E402
+from scheduler.rules.load_weighers import ForeignWeigher  # noqa: E402
 from scheduler.weights.scores import prepare_weighers  # noqa: E402
 from tests.builders import make_host, make_view  # noqa: E402
 from tests.unit.filters.asking import make_request, verdicts  # noqa: E402

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.hosts.request_instances import Needs
 from scheduler.objects import InstanceGroup
-from scheduler.rules.out_of_tree_weighers import normalize
+from scheduler.rules.load_weighers import normalize
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.weights.amounts import RAMWeigher
 from scheduler.weights.base import HostWeigher, Scorer

@@ -16,7 +16,7 @@ from scheduler.hosts.request_instances import Needs
 from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rules import load_filters
-from scheduler.rules.out_of_tree_filters import CandidateFilterMixin
+from scheduler.rules.load_filters import CandidateFilterMixin
 from tests.builders import make_host, make_view
 from tests.unit.filters.asking import make_conf, make_request, make_spec
 
