@@ -8,7 +8,19 @@ GROUP = None
 
 RATIOS = ("cpu", "ram", "disk")
 
-IDENTITY = [
+
+def _ratio(name: str, default: float | None = None) -> cfg.Opt:
+    resource = name.removeprefix("initial_").partition("_")[0]
+    unset = f", if {name.removeprefix('initial_')} is not set" if default else ""
+    return cfg.FloatOpt(
+        name,
+        default=default,
+        min=0.0,
+        help=f"{resource.upper()} allocation ratio of a host whose own record has no ratio or 0{unset}.",
+    )
+
+
+OPTS = [
     cfg.HostDomainOpt(
         "host",
         sample_default="<the machine's host name>",
@@ -37,9 +49,6 @@ IDENTITY = [
         help="Directory for temporary files. The daemon does not start if it cannot create one there. Not "
         "set: the default of the system.",
     ),
-]
-
-LIVENESS = [
     cfg.IntOpt(
         "report_interval",
         default=10,
@@ -68,17 +77,11 @@ LIVENESS = [
         help="The first run of periodic tasks is delayed by a random time of up to this many seconds, so "
         "that daemons which are started together do not run them at the same time.",
     ),
-]
-
-ZONES = [
     cfg.StrOpt(
         "default_availability_zone",
         default="nova",
         help="Availability zone of a host that is in no aggregate with an availability zone.",
     ),
-]
-
-SHUTDOWN = [
     cfg.IntOpt(
         "manager_shutdown_timeout",
         default=160,
@@ -86,37 +89,14 @@ SHUTDOWN = [
         help="Seconds that a stopping daemon waits for the requests in progress. Must not be greater than "
         "graceful_shutdown_timeout; if it is, ten seconds less than that timeout are used.",
     ),
-]
-
-RPC = [
     cfg.IntOpt(
         "long_rpc_timeout",
         default=1800,
         help="Seconds that a caller of the scheduler waits for the reply. After that time the daemon stops "
         "working on the request and removes its claims. 0: never.",
     ),
-]
-
-
-def _ratio(name: str, default: float | None = None) -> cfg.Opt:
-    resource = name.removeprefix("initial_").partition("_")[0]
-    kind = (
-        "no ratio or 0, if {} is not set".format(name.removeprefix("initial_"))
-        if default
-        else "no ratio or 0"
-    )
-    return cfg.FloatOpt(
-        name,
-        default=default,
-        min=0.0,
-        help=f"{resource.upper()} allocation ratio of a host whose own record has {kind}.",
-    )
-
-
-ALLOCATION_RATIOS = [_ratio(f"{resource}_allocation_ratio") for resource in RATIOS] + [
+    *(_ratio(f"{resource}_allocation_ratio") for resource in RATIOS),
     _ratio("initial_cpu_allocation_ratio", 4.0),
     _ratio("initial_ram_allocation_ratio", 1.0),
     _ratio("initial_disk_allocation_ratio", 1.0),
 ]
-
-OPTS = [*IDENTITY, *LIVENESS, *ZONES, *SHUTDOWN, *RPC, *ALLOCATION_RATIOS]

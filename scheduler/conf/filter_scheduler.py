@@ -24,7 +24,19 @@ DEFAULT_FILTERS = [
     "ServerGroupAffinityFilter",
 ]
 
-HOST_CHOICE = [
+
+def _multiplier(name: str, default: float, what: str, **limits: float) -> cfg.Opt:
+    reversal = "" if limits else "A negative value reverses the preference, "
+    return cfg.FloatOpt(
+        f"{name}_weight_multiplier",
+        default=default,
+        mutable=True,
+        help=f"Weight of {what}. {reversal}0 disables it.",
+        **limits,
+    )
+
+
+OPTS = [
     mutable_int(
         "host_subset_size",
         default=1,
@@ -43,9 +55,6 @@ HOST_CHOICE = [
         help="Request PCI devices from Placement. The API, the conductors and berth-plan read it, as they "
         "create the request groups; the daemon does not.",
     ),
-]
-
-CLASSES = [
     mutable_multistr(
         "available_filters",
         default=["nova.scheduler.filters.all_filters"],
@@ -63,9 +72,6 @@ CLASSES = [
         default=["nova.scheduler.weights.all_weighers"],
         help="Dotted paths of the weigher classes to use, or of functions that return weigher classes.",
     ),
-]
-
-LIMITS = [
     mutable_int(
         "max_io_ops_per_host",
         default=8,
@@ -79,9 +85,6 @@ LIMITS = [
         min=1,
         help="NumInstancesFilter: maximum number of instances on one host.",
     ),
-]
-
-IMAGES = [
     mutable_str(
         "image_properties_default_architecture",
         choices=ARCHITECTURES,
@@ -115,22 +118,6 @@ IMAGES = [
         deprecated_reason="the filter that uses it is deprecated in nova",
         help="AggregateImagePropertiesIsolation: separator between that prefix and the name of the property.",
     ),
-]
-
-
-def _multiplier(name: str, default: float, what: str, **limits: float) -> cfg.Opt:
-    return cfg.FloatOpt(
-        f"{name}_weight_multiplier",
-        default=default,
-        mutable=True,
-        help=f"Weight of {what}. A negative value reverses the preference, 0 disables it."
-        if not limits
-        else f"Weight of {what}. 0 disables it.",
-        **limits,
-    )
-
-
-MULTIPLIERS = [
     _multiplier("ram", 1.0, "free memory: more is better"),
     _multiplier("cpu", 1.0, "free virtual CPUs: more is better"),
     _multiplier("disk", 1.0, "free disk space: more is better"),
@@ -151,5 +138,3 @@ MULTIPLIERS = [
         help="ImagePropertiesWeigher: property=ratio pairs. Empty: every property counts the same.",
     ),
 ]
-
-OPTS = [*HOST_CHOICE, *CLASSES, *LIMITS, *IMAGES, *MULTIPLIERS]
