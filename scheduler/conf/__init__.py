@@ -11,6 +11,7 @@ No options are global: ``load`` creates the object that is passed to everything 
 - derived: values that follow from several options, or from an option and the machine
 - option_pairs: options that list pairs, such as ``name=ratio``
 """
+# ruff: noqa: F401 - exported
 
 from scheduler.conf.derived import caller_patience, drain_timeout, remarks, service_down_time
 from scheduler.conf.libraries import set_library_defaults
@@ -25,20 +26,3 @@ from scheduler.conf.loading import (
 )
 from scheduler.conf.misspelt import misspelt_options
 from scheduler.conf.registry import list_opts
-
-__all__ = [
-    "OF_COMMAND_LINE",
-    "PROG",
-    "caller_patience",
-    "check_files",
-    "drain_timeout",
-    "list_opts",
-    "load",
-    "misspelt_options",
-    "new",
-    "reload",
-    "remarks",
-    "require_databases",
-    "service_down_time",
-    "set_library_defaults",
-]

@@ -11,8 +11,6 @@ from oslo_log import log as logging
 from scheduler.request.prefilters import aggregates, host_traits, networks
 from scheduler.request.prefilters.base import PrefilterServices
 
-__all__ = ["PREFILTERS", "PrefilterServices", "run"]
-
 LOG = logging.getLogger(f"nova.{__name__}")
 
 # nova's order: some of them read what earlier ones added.
