@@ -5,7 +5,7 @@ candidate takes devices from. Hosts that are alike in that, and in the other val
 one verdict.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,22 +17,50 @@ from scheduler.pci.requests import PciRequest
 
 Requests = tuple[PciRequest, ...]
 
+Accept = Callable[[int, list[Any]], Sequence[int]]
+"""Returns the numbers of the candidates that a host can have, of those with these mappings."""
 
-def groups(
-    hosts: HostView, indices: Iterable[int], traits: Sequence[Hashable], requests: Requests
-) -> Iterable[list[int]]:
-    """Return ``indices`` of the view in groups of hosts with equal ``traits`` and like candidates.
+
+def narrow(
+    hosts: HostView,
+    indices: Sequence[int],
+    requests: Requests,
+    accept: Accept,
+    traits: Sequence[Hashable] | None = None,
+) -> np.ndarray:
+    """Leave hosts the candidates that a rule accepts, and return which have any left.
+
+    A rejected host keeps all: an explanation asks the other filters about it, too.
 
     Args:
-        traits: The other values that the rule uses, one for each host of the view.
+        indices: The hosts to judge.
         requests: PCI requests, for which candidates may name providers.
+        accept: Called for one host of each group.
+        traits: What the rule uses besides pools and candidates, for each host of the view; None: nothing.
+
+    Returns:
+        bool, shape (hosts,); false for hosts that are not judged.
     """
-    pools = hosts.coded("pci_stats")
+    kept = np.zeros(len(hosts), dtype=bool)
+    for group in _groups(hosts, indices, requests, traits or [None] * len(hosts)):
+        accepted = accept(group[0], [candidate.mappings for candidate in hosts.candidates(group[0])])
+        kept[group] = bool(accepted)
+        for index in group if accepted else ():
+            candidates = hosts.candidates(index)
+            if len(accepted) < len(candidates):
+                hosts.narrow(index, [candidates[number] for number in accepted])
+    return kept
+
+
+def _groups(
+    hosts: HostView, indices: Iterable[int], requests: Requests, traits: Sequence[Hashable]
+) -> Iterable[list[int]]:
+    pools, devices = hosts.coded("pci_stats"), _pool_traits(hosts, requests)
     alike: dict[Hashable, list[int]] = {}
     for index in indices:
         candidates = hosts.candidates(index)
         shape = _shape(pools[index], candidates, requests) if requests else len(candidates)
-        alike.setdefault((traits[index], shape), []).append(index)
+        alike.setdefault((traits[index], devices[index], shape), []).append(index)
     return alike.values()
 
 
@@ -43,32 +71,12 @@ def _shape(pools: PoolSet | None, candidates: Iterable[Any], requests: Requests)
     return tuple(bound_providers(pools, request, c.mappings) for c in candidates for request in requests)
 
 
-def pool_traits(hosts: HostView, requests: Requests) -> np.ndarray:
-    """Return what of each host's PCI pools decides about requests that are bound to no provider.
-
-    Returns:
-        Hashable objects, shape (hosts,).
-    """
+def _pool_traits(hosts: HostView, requests: Requests) -> list[Hashable]:
+    """Return what of each host's PCI pools decides about requests that are bound to no provider."""
 
     def traits(pools: PoolSet | None) -> Hashable:
         if pools is None:
             return None
         return (pools.kinds, pools.counts, pools.providers) if requests else pools.free_by_node
 
-    return hosts.coded("pci_stats").spread(traits, object)
-
-
-def mappings(hosts: HostView, index: int) -> list[Any]:
-    """Return the mappings of a host's candidates, group suffix to provider uuids."""
-    return [candidate.mappings for candidate in hosts.candidates(index)]
-
-
-def keep(hosts: HostView, group: Iterable[int], accepted: Sequence[int]) -> None:
-    """Leave each host of a group the accepted ones of its candidates.
-
-    A rejected host keeps all: an explanation asks the other filters about it, too.
-    """
-    for index in group if accepted else ():
-        candidates = hosts.candidates(index)
-        if len(accepted) < len(candidates):
-            hosts.narrow(index, [candidates[number] for number in accepted])
+    return hosts.coded("pci_stats").spread(traits, object).tolist()

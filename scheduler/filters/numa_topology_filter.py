@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from oslo_config import cfg
@@ -68,29 +69,19 @@ class _FitsCells(Judge):
     def _fit(self, hosts: HostView, indices: Sequence[int], guest: GuestTopology) -> np.ndarray:
         topologies, pools = hosts.coded("numa_topology"), hosts.coded("pci_stats")
         requests = self.request.pci_requests or ()
-        cpu, ram = hosts.numbers("cpu_allocation_ratio"), hosts.numbers("ram_allocation_ratio")
-        devices = candidate_groups.pool_traits(hosts, requests)
-        columns = (topologies.codes, cpu, ram, devices)
-        alike = list(zip(*(column.tolist() for column in columns), strict=True))
-        kept, budget = np.zeros(len(hosts), dtype=bool), SearchBudget()
-        limits_of = cache(self._limits)
-        for group in candidate_groups.groups(hosts, indices, alike, requests):
-            first = group[0]
-            limits, plain = limits_of(cpu[first], ram[first])
-            accepted = usable_candidates(
-                self.fitter,
-                topologies[first],
-                guest,
-                plain,
-                pools[first],
-                requests,
-                candidate_groups.mappings(hosts, first),
-                budget,
+        cpu, ram = (hosts.numbers(f"{name}_allocation_ratio").tolist() for name in ("cpu", "ram"))
+        alike = list(zip(topologies.codes.tolist(), cpu, ram, strict=True))
+        limits_of, budget = cache(self._limits), SearchBudget()
+
+        def accept(index: int, mappings: list[Any]) -> list[int]:
+            _, limits = limits_of(cpu[index], ram[index])
+            return usable_candidates(
+                self.fitter, topologies[index], guest, limits, pools[index], requests, mappings, budget
             )
-            kept[group] = bool(accepted)
-            candidate_groups.keep(hosts, group, accepted)
-            for index in group if accepted else ():
-                hosts.limits(index)["numa_topology"] = limits
+
+        kept = candidate_groups.narrow(hosts, indices, requests, accept, alike)
+        for index in np.flatnonzero(kept).tolist():
+            hosts.limits(index)["numa_topology"], _ = limits_of(cpu[index], ram[index])
         return kept
 
     def reason(self, host: HostState) -> str:

@@ -1,5 +1,7 @@
 """Hosts that have the requested PCI devices (spec: filters-and-weighers 2.20, numa-and-pci 5.2)."""
 
+from typing import Any
+
 import numpy as np
 
 from scheduler.filters import candidate_groups
@@ -24,14 +26,11 @@ class PciPassthroughFilter(HostFilter):
         def passes(hosts: HostView) -> np.ndarray:
             pools = hosts.coded("pci_stats")
             reported = np.flatnonzero(pools.spread(lambda value: value is not None)).tolist()
-            alike = candidate_groups.pool_traits(hosts, requests)
-            kept = np.zeros(len(hosts), dtype=bool)
-            for group in candidate_groups.groups(hosts, reported, alike.tolist(), requests):
-                mappings = candidate_groups.mappings(hosts, group[0])
-                accepted = support.usable_candidates(pools[group[0]], requests, mappings)
-                kept[group] = bool(accepted)
-                candidate_groups.keep(hosts, group, accepted)
-            return kept
+
+            def accept(index: int, mappings: list[Any]) -> list[int]:
+                return support.usable_candidates(pools[index], requests, mappings)
+
+            return candidate_groups.narrow(hosts, reported, requests, accept)
 
         def reason(host: HostState) -> str:
             pools = host.pci_stats
