@@ -287,18 +287,15 @@ def _note_charges(
         if candidate is not None:
             taken.plan(candidate)
     near = known.offered & (query.with_all(others).counts() <= 1)
-    used: dict[str, np.ndarray] = {}
+    lacking: dict[int, frozenset[str]] = {}
     for row in np.flatnonzero(near)[:MOST_HOSTS].tolist():
         # not those of the view, which filters have narrowed
         candidates = failure.answer.by_root.get(known.table.rows[row].uuid, ())
-        classes = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
-        for part in parts:
-            text = part.constraint.text
-            if classes & {name for name, _ in part.amounts} and not query.failed(text)[row]:
-                used.setdefault(text, known.none())[row] = True
+        lacking[row] = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())
     for part in parts:
-        if (mask := used.get(part.constraint.text)) is not None:
-            query.add(part.constraint, mask, _used)
+        names, before = {name for name, _ in part.amounts}, query.failed(part.constraint.text)
+        rows = [row for row, classes in lacking.items() if classes & names and not before[row]]
+        query.add(part.constraint, known.at(rows), _used)
 
 
 def _used(rows: np.ndarray) -> Sequence[Reason]:
