@@ -1,7 +1,7 @@
 """The state of a run: the document that ``-f json`` prints, in a file that is written before each action.
 
-A run that is begun again reads it, looks where each open move ended, and goes on. A run that ended with
-nothing left, that was undone, or whose last move is a day old does not count in the next one. A move:
+A run that is begun again reads it, looks where each open move ended, and goes on. A run does not count in the
+next one if nothing was left, if it had moves of a balance only, if it was undone, or after a day. A move:
 
 ::
 
@@ -165,7 +165,8 @@ class RunState(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """Begin a run, which continues the last one if that is not over."""
         moments = [each for move in self.moves for each in (move.requested_at, move.ended_at)]
         last = max((seconds_of(each) for each in (self.begun_at, *moments) if each), default=now)
-        if self.state in {Ending.DONE, Ending.UNDONE} or now > last + LIFETIME:
+        over = self.state in {Ending.DONE, Ending.UNDONE} or (self.state == Ending.STAY and not self.hosts)
+        if over or now > last + LIFETIME:
             self.moves, self.begun_at = self.open, ""
         for move in self.moves:
             move.tries = 0  # what nova refused to an earlier command may be possible by now

@@ -35,9 +35,6 @@ LOG = logging.getLogger(__name__)
 #: Moves of an instance that do not come off before it is left where it is.
 MOST_TRIES = 2
 
-#: Makes a plan for what a run has left, from the cloud as it is then; raises BerthError.
-MakeRound = Callable[[RunState], "Round"]
-
 
 @dataclass
 class Round:
@@ -123,7 +120,7 @@ class Runner:
         self,
         nova: NovaApi,
         placement: PlacementView,
-        plan: MakeRound,
+        plan: Callable[[RunState], Round],
         journal: RunJournal,
         *,
         limits: RunLimits,
@@ -134,6 +131,7 @@ class Runner:
         """Prepare a run.
 
         Args:
+            plan: Makes a plan for what a run has left, from the cloud as it is then; raises BerthError.
             is_halted: Whether the operator wants no further move to begin.
         """
         self._timing = timing or Clocks()

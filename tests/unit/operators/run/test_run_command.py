@@ -235,6 +235,16 @@ def test_balance_is_carried_out_with_no_host_disabled(run, cloud):
     assert [call[0] for call in cloud.nova.calls if call[0] != "confirm"] == ["move", "move"]
 
 
+def test_a_balance_goes_on_only_where_one_was_interrupted(run, cloud):
+    for number in range(3):
+        cloud.put(f"b{number}", "h2", flavor("big", ram=2048))
+        cloud.nova.ends[uuid_of(f"b{number}")] = "compute error"
+    assert run("balance", "--run", "--moves", "1")[0] == NO_PLACE
+    cloud.nova.ends.clear()
+    status, _, errors = run("balance", "--run", "--moves", "1")
+    assert (status, "continuing" in errors, errors.count("moved ")) == (0, False, 1)
+
+
 def test_a_failure_is_evacuated_with_the_part_that_needs_an_operator(run, cloud):
     cloud.put("i3", "h0", state="paused")
     cloud.nova.machines["h0"].up = False
