@@ -127,7 +127,6 @@ def _serve(
     from scheduler import conf as options
     from scheduler import errors
     from scheduler.conf import derived
-    from scheduler.daemon import guru_meditation
     from scheduler.daemon.service import Service
     from scheduler.version import version
 
@@ -146,7 +145,9 @@ def _serve(
         return FAILED
     for remark in options.remarks(conf):
         logger.warning(remark)
-    guru_meditation.show_requests(report, lambda: service.read_state().requests)
+    report.register_section(
+        "Requests in progress", lambda: "\n".join(map(str, service.read_state().requests)) or "none"
+    )
     return service.run()
 
 

@@ -3,7 +3,6 @@
 Threads with their stacks, options, version, and at the end the requests in progress.
 """
 
-from collections.abc import Callable, Iterable
 from functools import partial
 import os
 from typing import Any
@@ -23,7 +22,7 @@ def install(conf: cfg.ConfigOpts) -> Any:
     To be called in the main thread of each process: a watcher of the file does not survive a fork.
 
     Returns:
-        The class of the report, for ``show_requests``.
+        The class of the report, to add sections to.
 
     Raises:
         ConfigError: The file does not exist.
@@ -43,11 +42,6 @@ def install(conf: cfg.ConfigOpts) -> Any:
     except OSError as error:
         raise errors.ConfigError(f"[oslo_reports]/file_event_handler: {error}") from error
     return Report
-
-
-def show_requests(report: Any, requests: Callable[[], Iterable[object]]) -> None:
-    """Let the reports of a class end with the requests in progress, one in a line."""
-    report.register_section("Requests in progress", lambda: "\n".join(map(str, requests())) or "none")
 
 
 def _options(conf: cfg.ConfigOpts) -> Any:

@@ -7,7 +7,6 @@ once more with the number of its runs: not all kinds of queues count them.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 import math
 import threading
@@ -60,29 +59,6 @@ RUNS = "berth-runs"
 
 Task = Callable[[library.ReadingConnection], None]
 """What the thread that reads does on its connection."""
-
-
-@dataclass(frozen=True)
-class Queues:
-    """What is read.
-
-    Attributes:
-        topic: The topic of calls. It has two consumers. One has little more calls than can run at once, and
-            is the broker's first choice if it has the highest rank; by the other one each process gets its
-            part of the calls that are left, and sends heartbeats to their callers.
-        server: The name under which this process alone is called.
-        fanout: The topic whose casts are taken; "" for none.
-        priority: Of its consumers among those of the topic; the broker's default is 0.
-        rank: What is added to it for so many calls as can run at once.
-        threads: How many can.
-    """
-
-    topic: str
-    server: str
-    fanout: str = ""
-    priority: int = 0
-    rank: int = 0
-    threads: int = 1
 
 
 class Backlog:
@@ -164,7 +140,6 @@ class Consumer:
     def __init__(
         self,
         bus: Bus,
-        queues: Queues,
         on_call: Callable[[wire.Frame, Message, "Consumer", float, Past], None],
         on_cast: Callable[[wire.Frame], None],
     ) -> None:
@@ -174,9 +149,9 @@ class Consumer:
             on_call: Called with what each call is made of, in the reading thread; must not wait or raise.
             on_cast: Called with each cast, as above.
         """
-        self._bus, self._queues = bus, queues
+        self._bus = bus
         self._on_call, self._on_cast = on_call, on_cast
-        self.priority = queues.priority
+        self.priority = 0
         self.backlog = Backlog()
         self._warnings = RateLimitedLogger(LOG)
         self._tasks: deque[Callable[[], None]] = deque()
@@ -189,27 +164,39 @@ class Consumer:
 
     # -- life ------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(
+        self, topic: str, server: str, fanout: str = "", priority: int = 0, rank: int = 0, threads: int = 1
+    ) -> None:
         """Connect to the broker, which is waited for, declare the queues, and begin to read.
+
+        Args:
+            topic: Of calls. It has two consumers. One has little more calls than can run at once, and is the
+                broker's first choice if it has the highest rank; by the other one each process gets its part
+                of the calls that are left, and sends heartbeats to their callers.
+            server: The name under which this process alone is called.
+            fanout: The topic whose casts are taken; "" for none.
+            priority: Of its consumers among those of the topic; the broker's default is 0.
+            rank: What is added to it for so many calls as can run at once.
+            threads: How many can.
 
         Raises:
             RuntimeError: The system has no thread left.
             Exception: The broker refuses the connection or a queue.
         """
-        queues = self._queues
+        self.priority = priority
         connection = self._bus.reader()
-        for topic in (queues.topic, f"{queues.topic}.{queues.server}"):
-            connection.declare_topic_consumer(self._bus.exchange, topic, callback=self.receive)
+        for name in (topic, f"{topic}.{server}"):
+            connection.declare_topic_consumer(self._bus.exchange, name, callback=self.receive)
         self._of_calls = connection.consumers
         for each in self._of_calls:
             each.priority, each.on_depth = lambda: self.priority, self.backlog.expect
         preferred = self._of_calls[0].another()
-        preferred.priority, preferred.on_depth = lambda: self.priority + queues.rank, None
-        preferred.prefetch = math.ceil(queues.threads * PREFERRED_SHARE)
+        preferred.priority, preferred.on_depth = lambda: self.priority + rank, None
+        preferred.prefetch = math.ceil(threads * PREFERRED_SHARE)
         connection.add(preferred)
         self._of_calls.append(preferred)
-        if queues.fanout:
-            connection.declare_fanout_consumer(queues.fanout, self.receive)
+        if fanout:
+            connection.declare_fanout_consumer(fanout, self.receive)
         for each in connection.consumers:
             each.on_unreadable = self._refuse
         self._connection = connection

@@ -48,9 +48,13 @@ def for_caller(error: BaseException) -> Exception:
     if errors.is_fault_of_request(error):
         # Users would read the name of the class, and nothing else.
         return _class("Invalid")(_short_line(str(error)))
-    if isinstance(error, Exception) and _can_be_sent(error) and _is_short_line(str(error)):
+    if isinstance(error, Exception) and _can_be_sent(error):
         return error
-    return InternalError(_describe(error))
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an error's own __str__ may raise anything
+        text = ""
+    return InternalError(f"{type(error).__name__}: {_short_line(text)}")
 
 
 def of_failure(name: str, module: str, text: str, kwargs: Mapping[str, object]) -> Exception:
@@ -77,22 +81,10 @@ def _class(name: str, module: str = MODULE) -> type[RemoteError]:
 def _can_be_sent(error: Exception) -> bool:
     try:
         json.dumps([str(error), error.args, getattr(error, "kwargs", {})])
-    except Exception:  # noqa: BLE001 - an error's own __str__ may raise anything
+        return _short_line(str(error)) == str(error)
+    except Exception:  # noqa: BLE001 - as above
         return False
-    return True
-
-
-def _is_short_line(text: str) -> bool:
-    return len(text) <= _LONGEST_TEXT and sanitize(text) == text
 
 
 def _short_line(text: str) -> str:
-    return text if _is_short_line(text) else sanitize(text[:_LONGEST_TEXT])
-
-
-def _describe(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - as above
-        text = ""
-    return f"{type(error).__name__}: {sanitize(text[:_LONGEST_TEXT])}"
+    return sanitize(text[:_LONGEST_TEXT])

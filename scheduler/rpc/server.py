@@ -15,7 +15,7 @@ from scheduler.request.past import Past
 from scheduler.rpc import library, wire
 from scheduler.rpc.bus import Bus, MessageTooLarge, NobodyReads
 from scheduler.rpc.calls import Call, Event, Fate, State
-from scheduler.rpc.consumer import Consumer, Queues, Task
+from scheduler.rpc.consumer import Consumer, Task
 from scheduler.rpc.errors import InternalError
 from scheduler.rpc.keepalive import OpenCalls
 from scheduler.rpc.methods import Methods
@@ -82,7 +82,7 @@ class Server:
         self.count: Callable[[str], None] = lambda _what: None
         methods.on_refusal = lambda: self.count("refused")
         self.open_calls = OpenCalls(self._threads, bus, self._submit, clock, make_loop)
-        self._consumer: Consumer | None = None
+        self._consumer = Consumer(bus, lambda *received: self.take(Call(*received)), methods.cast)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="request")
         self._stopping = False
 
@@ -103,27 +103,21 @@ class Server:
         self.open_calls.start()
         # If the system has no thread for another one later, this one serves.
         self._pool.submit(len, ())
-        berth = self._conf.berth
-        queues = Queues(
-            self.topic,
-            self._conf.host,
-            TOPIC if self._methods.casts else "",
-            berth.consumer_priority * PRIORITY_STEP,
-            self.rank,
-            self._threads,
-        )
-        consumer = self._consumer = Consumer(
-            self.bus, queues, lambda *received: self.take(Call(*received)), self._methods.cast
-        )
         if self.outages is not None:
             self.outages.follow(self._lower, self._threads)
         with refusals_as_config_errors():
-            consumer.start()
+            self._consumer.start(
+                self.topic,
+                self._conf.host,
+                TOPIC if self._methods.casts else "",
+                self._conf.berth.consumer_priority * PRIORITY_STEP,
+                self.rank,
+                self._threads,
+            )
 
     def _lower(self, lacks: Lacks) -> None:
-        if self._consumer is not None:
-            steps = LOWERED.get(lacks, self._conf.berth.consumer_priority)
-            self._consumer.use_priority(steps * PRIORITY_STEP)
+        steps = LOWERED.get(lacks, self._conf.berth.consumer_priority)
+        self._consumer.use_priority(steps * PRIORITY_STEP)
 
     def stop(self) -> None:
         """Take no more calls. What is not begun, or waits for a reader of its reply, is requeued."""
@@ -131,25 +125,22 @@ class Server:
         for call in self.open_calls:
             if self.open_calls.take(call):
                 self._submit(call, _end_by_stop(call))
-        if self._consumer is not None:
-            self._consumer.stop()
+        self._consumer.stop()
 
     def wait(self) -> None:
         """Wait until all calls are answered that were begun, and close the connection."""
         self._pool.shutdown()
         self.open_calls.stop()
-        if self._consumer is not None:
-            self._consumer.close()
+        self._consumer.close()
 
     def on_connection(self, task: Task) -> None:
         """Let the thread that reads do something on its connection soon, once it is started."""
-        if self._consumer is not None:
-            self._consumer.on_connection(task)
+        self._consumer.on_connection(task)
 
     @property
-    def connected(self) -> bool | None:
-        """Whether messages are read from the broker; None if that is not known."""
-        return None if self._consumer is None else self._consumer.connected
+    def connected(self) -> bool:
+        """Whether messages are read from the broker."""
+        return self._consumer.connected
 
     # -- a call ----------------------------------------------------------------------------------------------
 

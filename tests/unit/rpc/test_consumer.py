@@ -8,7 +8,7 @@ import pytest
 from scheduler.request.past import Past
 from scheduler.rpc import consumer, library
 from scheduler.rpc.calls import Call
-from scheduler.rpc.consumer import Consumer, Queues
+from scheduler.rpc.consumer import Consumer
 from tests.support.waiting import eventually
 
 
@@ -60,7 +60,7 @@ class World:
         monkeypatch.setattr(consumer.Message, "ack", Raw.ack)
         self.bus, self.channel, self.calls, self.casts = Bus(), Channel(), [], []
         take = lambda *received: self.calls.append(Call(*received))  # noqa: E731
-        self.consumer = Consumer(self.bus, Queues("scheduler", "me"), take, self.casts.append)
+        self.consumer = Consumer(self.bus, take, self.casts.append)
         self.connection = SimpleNamespace(losses=0)
         self.consumer._connection = self.connection
 
@@ -238,8 +238,8 @@ def test_the_thread_looks_soon_after_a_message_and_then_seldom_and_reads_after_a
     monkeypatch.setattr(consumer, "PAUSE_AFTER_ERROR", 0.0)
     late = [library.Timeout() for _ in range(8)]
     reader = Reader([None, *late, None, ValueError("an error of ours"), None])
-    reading = Consumer(SimpleNamespace(reader=lambda: reader, exchange="nova"), Queues("t", "me"), list, list)
-    reading.start()
+    reading = Consumer(SimpleNamespace(reader=lambda: reader, exchange="nova"), list, list)
+    reading.start("t", "me")
     assert eventually(lambda: not reader.steps)
     reading.stop()
     assert reader.consumers == []

@@ -334,8 +334,9 @@ def test_a_call_is_answered_after_the_system_has_run_out_of_threads(conf, manage
 
     conf.set_override("executor_thread_pool_size", 2)
     manager.answer, bus = [], Bus()
+    reading = SimpleNamespace(start=lambda *_: None, stop=list, close=list)
+    monkeypatch.setattr(server, "Consumer", lambda *_: reading)
     serving = Server(conf, bus, methods, make_loop=IdleLoop)
-    monkeypatch.setattr(server, "Consumer", lambda *_: SimpleNamespace(start=list, stop=list, close=list))
     serving.start()
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", no_thread)
