@@ -33,12 +33,7 @@ class AuditCommand(ShownCommand):
 
     arguments = (
         count("--grace", 3600, "age in seconds below which a record counts as in progress", seconds),
-        count(
-            "--recheck-after",
-            10,
-            "seconds until a finding is read again, and reported if it is still there",
-            seconds,
-        ),
+        count("--recheck-after", 10, "seconds until what is wrong is read again, to be reported", seconds),
         count("--at-once", 4, "concurrent requests to Placement"),
         count("--limit", 10_000, "maximum number of findings that are shown; the others are counted"),
     )

@@ -147,14 +147,14 @@ def sentence(report: ShadowReport) -> str:
     """Return the report in one sentence, what matters most first."""
     if not report.compared:
         return f"{count_text(report.requests, 'request')}; none was compared yet."
-    counts = {line.verdict: line.count for line in report.lines}
+    lines = {line.verdict: line for line in report.lines}
     minutes = (report.until - report.since) / 60
     period = f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min"
     alike = report.alike_percent
-    refused, other = (counts[one] or "none" for one in (ShadowVerdict.BERTH_REFUSED, ShadowVerdict.OTHER))
-    unreported, changed = (
-        100.0 * counts[one] / report.compared for one in (ShadowVerdict.UNREPORTED, ShadowVerdict.CHANGED)
+    refused, other = (
+        lines[one].count or "none" for one in (ShadowVerdict.BERTH_REFUSED, ShadowVerdict.OTHER)
     )
+    unreported, changed = (lines[one].percent for one in (ShadowVerdict.UNREPORTED, ShadowVerdict.CHANGED))
     return (
         f"Of {report.compared:,} requests in {period}: {refused} refused that nova-scheduler served, {other} "
         f"unexplained; {alike:.1f} % the same or of equal weight, {unreported:.1f} % another by placements "
