@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 import contextlib
 import getpass
-import os
 from pathlib import Path
 import shutil
 import signal
@@ -21,8 +20,9 @@ from supervisor.xmlrpc import SupervisorTransport
 from tools.openstack.api import Api
 from tools.openstack.configuration import Configuration
 from tools.openstack.layout import APIS, CELLS, Layout
+from tools.openstack.programs import run
 from tools.rig import servers
-from tools.rig.service import ANY, STOP_TIMEOUT, command_of, environment_of_berth, run, until
+from tools.rig.service import ANY, STOP_TIMEOUT, command_of, environment_of_berth, until
 
 #: Seconds until a service answers; imports of several take long on a busy machine.
 START_TIMEOUT = 240
@@ -147,14 +147,9 @@ class Services:
         file.write_text("".join([SUPERVISOR.format(directory=self._layout.directory), *programs]))
         file.chmod(0o600)
         module, *words = ["supervisorctl", "update"] if self.supervised else ["supervisord"]
-        # What it starts gets its variables
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        done = run(
-            [sys.executable, "-W", "ignore", "-m", f"supervisor.{module}", "-c", file, *words],
-            environment={**environment, "PYTHONWARNINGS": "ignore"},
-            allowed=ANY,
-            timeout=START_TIMEOUT,
-        )
+        # What it starts gets its variables, which are not those of a program of Berth
+        supervisor = (sys.executable, "-W", "ignore", "-m", f"supervisor.{module}")
+        done = run(*supervisor, "-c", file, *words, allowed=ANY, timeout=START_TIMEOUT)
         limit = 0 if done.returncode else START_TIMEOUT
         until(lambda: self.supervised, f"supervisor does not start: {done.stdout}{done.stderr}", limit)
 
