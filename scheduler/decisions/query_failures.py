@@ -288,9 +288,7 @@ class Asking:
             if self._named.any():
                 # a query for one host leaves out what other providers share with it
                 here = self._offered(part, host=self._known.uuids(self._named)[0])
-                offered = (offered & ~self._named) | (
-                    self._named & (self._known.none() if here is None else here)
-                )
+                offered = np.where(self._named, False if here is None else here, offered)
             helped = fails & offered
             is_amount = part.kind is ConstraintKind.AMOUNT and part.amounts[0][0] in CLASSES
             reasons = partial(self._reasons_by_reading, *part.amounts[0]) if is_amount else None
