@@ -40,28 +40,19 @@ def free_disk(number: Callable[[str], Number]) -> Number:
     return number("free_disk_mb") + overcommit
 
 
-class FreeAmounts:
-    """What compute nodes have left for instances that are not placed yet, those being claimed counted."""
+def free_amounts(table: HostTable, pending: PendingPlacements, provider: str) -> Mapping[str, float]:
+    """Return what a compute node has left by resource class, overcommit included, what is pending counted.
 
-    def __init__(self, table: HostTable, pending: PendingPlacements) -> None:
-        self._table = table
-        self._pending = pending
-
-    def __call__(self, provider: str) -> Mapping[str, float]:
-        """Return what is left on a compute node by resource class, overcommit included.
-
-        Empty for a provider that is no compute node. Classes that the table does not have are missing.
-        """
-        row = self._table.row_of_uuid.get(provider)
-        if row is None:
-            return {}
-        host = self._table.rows[row]
-        number = partial(getattr, host)
-        pending = self._pending.overlay(self._table, TableRows(np.array([row])))[:, 0]
-        ram, disk, vcpus = pending[: len(GUARDED)].tolist()
-        return {
-            "MEMORY_MB": free_memory(number) + ram,
-            "DISK_GB": (host.free_disk_mb + disk) / MIB_PER_GIB
-            + host.total_usable_disk_gb * (host.disk_allocation_ratio - 1),
-            "VCPU": free_vcpus(number) - vcpus,
-        }
+    Empty for a provider that is no compute node. Classes that the table does not have are missing.
+    """
+    row = table.row_of_uuid.get(provider)
+    if row is None:
+        return {}
+    number = partial(getattr, table.rows[row])
+    taken = pending.overlay(table, TableRows(np.array([row])))[:, 0]
+    ram, disk, vcpus = taken[: len(GUARDED)].tolist()
+    return {
+        "MEMORY_MB": free_memory(number) + ram,
+        "DISK_GB": (free_disk(number) + disk) / MIB_PER_GIB,
+        "VCPU": free_vcpus(number) - vcpus,
+    }

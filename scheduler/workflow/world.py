@@ -13,7 +13,7 @@ from scheduler import objects
 from scheduler.claims.checks import CapacityCheck, GroupCheck
 from scheduler.claims.claims import Claims, Pass, Winners, owner_of
 from scheduler.claims.session import NothingSent, Session
-from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.free_amounts import free_amounts
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.nova_db.inventory import HostInventory
@@ -147,7 +147,7 @@ class LiveWorld:
             table.row_of_uuid,
             host_name,
             winners,
-            CapacityCheck(FreeAmounts(table, self.hosts.pending), read, others),
+            CapacityCheck(partial(free_amounts, table, self.hosts.pending), read, others),
             self._group_check(table, request),
         )
 

@@ -16,7 +16,7 @@ from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.words import with_reasons
 from scheduler.filters.compute_filter import OutOfUse, ServiceUp, out_of_use
 from scheduler.hosts.coordinates import TableRows
-from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.free_amounts import free_amounts
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
@@ -97,11 +97,11 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
     table = cloud.snapshot.table
     unusable = _unusable(cloud)
     names = cloud.snapshot.cell_names()
-    left = FreeAmounts(table, PendingPlacements())
+    pending = PendingPlacements()
     instances = Counter(cloud.snapshot.instances.rows.tolist())
     states = []
     for number, row in enumerate(table.rows):
-        free, fit = left(row.uuid), found.get(number)
+        free, fit = free_amounts(table, pending, row.uuid), found.get(number)
         if number in unusable:
             state, words = unusable[number]
         else:

@@ -1,8 +1,10 @@
 """What is left on a compute node by the host table and pending placements."""
 
+from functools import partial
+
 import numpy as np
 
-from scheduler.hosts.free_amounts import FreeAmounts
+from scheduler.hosts.free_amounts import free_amounts
 from scheduler.hosts.pending import AMOUNTS, PendingPlacements
 from tests.builders import make_host, make_table, uuid_of
 
@@ -12,7 +14,7 @@ def free(host, *pending):
     for number, amounts in enumerate(pending):
         taken = np.array([amounts.get(name, 0) for name in AMOUNTS])
         placements.add(f"i{number}", table, table.row_of_uuid[uuid_of("h1")], taken)
-    return FreeAmounts(table, placements)
+    return partial(free_amounts, table, placements)
 
 
 def test_the_overcommit_is_free():
