@@ -6,7 +6,7 @@ alone; other attributes are read when an operator's rule needs them (spec: filte
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cache
 import threading
 from typing import Any
 
@@ -51,9 +51,6 @@ COLUMNS = tuple(instances.c[name] for name in NAMES)
 FLAVOR = tuple(instance_extra.c[name] for name in ("instance_uuid", "flavor"))
 METADATA = tuple(instance_system_metadata.c[name] for name in ("instance_uuid", "key", "value"))
 
-ReadColumns = Callable[[Sequence[sa.Column]], Iterable[sa.Row]]
-"""Returns these columns of the live rows of all instances of a host; the first is the instance's uuid."""
-
 
 class HostInstance:
     """An instance on a host, as operators' rules see it.
@@ -63,48 +60,44 @@ class HostInstance:
     attribute, and for one that cannot be read.
     """
 
-    def __init__(self, uuid: str, columns: "HostInstanceColumns") -> None:
+    def __init__(self, uuid: str, read: Callable[[str], Mapping[str, Any]]) -> None:
+        """Show an instance; ``read`` returns a kind of ``_KINDS`` by uuid, for all instances of the host."""
         self.uuid = uuid
-        self._columns = columns
+        self._read = read
 
     @property
     def system_metadata(self) -> dict[str, str | None]:
         """Text by key; empty if it cannot be read."""
-        return self._columns.system_metadata.get(self.uuid, {})
+        return self._read("system_metadata").get(self.uuid, {})
 
     def __getattr__(self, name: str) -> Any:
         if name not in (*NAMES, "flavor"):
             raise AttributeError(f"{name} of instances is not read")
-        values = self._columns.flavors if name == "flavor" else self._columns.rows
-        if self.uuid not in values:
+        value = self._read("flavor" if name == "flavor" else "row").get(self.uuid)
+        if value is None:
             raise AttributeError(f"{name} of instance {self.uuid} cannot be read")
-        return values[self.uuid] if name == "flavor" else getattr(values[self.uuid], name)
+        return value if name == "flavor" else getattr(value, name)
 
 
-class HostInstanceColumns:
-    """What the databases have about the instances of one host, each kind read once."""
+def _flavors(rows: Iterable[sa.Row]) -> dict[str, Flavor]:
+    """Return the current flavors."""
+    stored = {row.instance_uuid: orjson.loads(row.flavor)["cur"] for row in rows if row.flavor}
+    return {uuid: Flavor.obj_from_primitive(current) for uuid, current in stored.items()}
 
-    def __init__(self, read: ReadColumns) -> None:
-        self._read = read
 
-    @cached_property
-    def rows(self) -> Mapping[str, sa.Row]:
-        """A row of ``COLUMNS`` by uuid of the instance."""
-        return {row.uuid: row for row in self._read(COLUMNS)}
+def _metadata(rows: Iterable[sa.Row]) -> dict[str, dict[str, str | None]]:
+    metadata: dict[str, dict[str, str | None]] = {}
+    for row in rows:
+        metadata.setdefault(row.instance_uuid, {})[row.key] = row.value
+    return metadata
 
-    @cached_property
-    def flavors(self) -> Mapping[str, Flavor]:
-        """The current flavor by uuid of the instance."""
-        stored = {row.instance_uuid: orjson.loads(row.flavor) for row in self._read(FLAVOR) if row.flavor}
-        return {uuid: Flavor.obj_from_primitive(flavors["cur"]) for uuid, flavors in stored.items()}
 
-    @cached_property
-    def system_metadata(self) -> Mapping[str, dict[str, str | None]]:
-        """Text by key, by uuid of the instance."""
-        metadata: dict[str, dict[str, str | None]] = {}
-        for row in self._read(METADATA):
-            metadata.setdefault(row.instance_uuid, {})[row.key] = row.value
-        return metadata
+# The columns of each kind, the first of them the uuid of the instance, and what their rows are by it.
+_KINDS: dict[str, tuple[Sequence[sa.Column], Callable[[Iterable[sa.Row]], Mapping[str, Any]]]] = {
+    "row": (COLUMNS, lambda rows: {row.uuid: row for row in rows}),
+    "flavor": (FLAVOR, _flavors),
+    "system_metadata": (METADATA, _metadata),
+}
 
 
 class Image(dict[str, str]):
@@ -192,8 +185,17 @@ class CellInstances(InstanceSource):
     def on_host(self, cell_uuid: str, host: str) -> Mapping[str, HostInstance]:
         """Return all instances of a host by uuid; none if its cell cannot be read."""
         uuids = self._uuids_on([(cell_uuid, host)]).get((cell_uuid, host), [])
-        columns = HostInstanceColumns(lambda names: self._live_rows(names, cell_uuid, uuids))
-        return {uuid: HostInstance(uuid, columns) for uuid in uuids}
+
+        @cache
+        def read(kind: str) -> Mapping[str, Any]:
+            columns, by_uuid = _KINDS[kind]
+            query = sa.select(*columns).where(columns[0].table.c.deleted == 0)
+            rows = self._per_cell(
+                {cell_uuid: uuids}, lambda cell, _: self._cells.rows_with(cell, query, columns[0], uuids)
+            )
+            return by_uuid(rows.get(cell_uuid, ()))
+
+        return {uuid: HostInstance(uuid, read) for uuid in uuids}
 
     def image_properties(self, places: Iterable[HostKey]) -> Mapping[HostKey, Sequence[Mapping[str, str]]]:
         """Return the image properties of every instance on some hosts.
@@ -272,13 +274,6 @@ class CellInstances(InstanceSource):
             if row.value is not None and name not in NO_PROPERTIES:
                 images[row.instance_uuid][name] = row.value
         return images
-
-    def _live_rows(self, columns: Sequence[sa.Column], cell_uuid: str, uuids: list[str]) -> Sequence[sa.Row]:
-        query = sa.select(*columns).where(columns[0].table.c.deleted == 0)
-        rows = self._per_cell(
-            {cell_uuid: uuids}, lambda cell, _: self._cells.rows_with(cell, query, columns[0], uuids)
-        )
-        return rows.get(cell_uuid, ())
 
     def _per_cell(self, wanted: Mapping[str, list[str]], read: Any) -> dict[str, Any]:
         """Return what ``read`` finds in each cell for its list. Cells that cannot be read are left out."""

@@ -22,7 +22,7 @@ another one is carried out, but for hiding what that one wrote (4.5); so the cal
 ``Written.lost`` later.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 import math
 from typing import Any
@@ -39,7 +39,6 @@ from scheduler.placement.outcomes import (
     cause_of,
     expected_generation,
     outcome_of,
-    refuse_nothing,
     refused_resource,
 )
 from scheduler.placement.reply import Reply
@@ -51,10 +50,6 @@ from scheduler.request.query import MICROVERSION
 ANOTHER_WRITER = "another writer changes the allocations of the instance"
 
 TIME_OVER = "Placement does not answer any write"
-
-
-def _ignore_try(_bodies: Collection[Mapping[str, Any]], _begun: float, *, done: bool | None) -> None:
-    """Ignore a try."""
 
 
 class AllocationWriter:
@@ -74,7 +69,7 @@ class AllocationWriter:
         client: PlacementClient,
         policy: WritePolicy = WritePolicy(),  # noqa: B008 - it is immutable
         timing: Timing = Timing(),  # noqa: B008 - it is immutable
-        written: Callable[..., None] = _ignore_try,
+        written: Callable[..., None] = lambda *_sent, **_done: None,
     ) -> None:
         """Write through ``client``; nothing is sent yet."""
         self._client = client
@@ -88,7 +83,7 @@ class AllocationWriter:
         *,
         all_or_none: bool = False,
         until: float = math.inf,
-        refusal: Refuses = refuse_nothing,
+        refusal: Refuses = lambda: None,
         context: Any = None,
     ) -> Mapping[str, Written]:
         """Write what consumers shall hold. Never raises for a failure of Placement.

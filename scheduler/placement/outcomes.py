@@ -60,11 +60,6 @@ Refuses = Callable[[], Refusal | None]
 """Returns why nothing more may be sent; None while it may."""
 
 
-def refuse_nothing() -> Refusal | None:
-    """Let everything be sent."""
-    return None
-
-
 def outcome_of(reply: Reply) -> Outcome:
     """Return what a response says that the write did. Only a clear refusal counts as one."""
     if reply.status == 204:

@@ -9,7 +9,7 @@ from scheduler.placement.allocations import NOTHING, ConsumerAllocations, Owner,
 from scheduler.placement.answer import AllocationCandidate, Resources
 from scheduler.placement.claim_events import ClaimEvent, ClaimHistory, ClaimState
 from scheduler.placement.errors import PlacementSilent
-from scheduler.placement.outcomes import ANOTHER_HOST, UNAVAILABLE, Outcome, Refuses, refuse_nothing
+from scheduler.placement.outcomes import ANOTHER_HOST, UNAVAILABLE, Outcome, Refuses
 from scheduler.placement.reply import Reply
 
 
@@ -141,7 +141,7 @@ class Unit:
     """
 
     writes: Mapping[str, Write]
-    refusal: Refuses = refuse_nothing
+    refusal: Refuses = lambda: None
     generations: dict[str, int | None] = field(init=False)
     late_until: float = -math.inf
     reply: Reply | None = None
