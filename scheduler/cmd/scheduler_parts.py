@@ -19,7 +19,7 @@ from scheduler.health.decisions import DecisionCounter
 from scheduler.health.state import ServiceState
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db.partition_hosts import hosts_without_partition
-from scheduler.nova_service import buried_builds, host_discovery, service_record
+from scheduler.nova_service import first_scheduler, service_record
 from scheduler.parts import Outside, put_together
 from scheduler.placement import partition_members
 from scheduler.rpc import (
@@ -102,17 +102,16 @@ def make_periodics(conf: cfg.ConfigOpts, serving: manager.SchedulerManager) -> I
     row.beat()
     if conf.report_interval > 0:
         yield Periodic("heartbeat", row.beat, conf.report_interval, service_record.FIRST_BEAT)
-    builds, every = buried_builds.BuriedBuilds(conf, engines, row.leads), buried_builds.INTERVAL
+    first, every = first_scheduler.FirstScheduler(conf, engines, row.leads), first_scheduler.SWEEP_INTERVAL
 
     def sweep() -> None:
-        serving.parts.claims.doubts.note_given_up(builds.read_new())
+        serving.parts.claims.doubts.note_given_up(first.builds_given_up())
 
     yield Periodic("sweep", sweep, every, random.uniform(0, every))
-    interval = host_discovery.interval(conf)
+    interval = first_scheduler.interval(conf)
     if interval and conf.periodic_enable:
-        finder = host_discovery.Discovery(conf, engines, row.leads)
         delay = random.uniform(0, conf.periodic_fuzzy_delay)
-        yield Periodic("host discovery", finder.run, interval, delay)
+        yield Periodic("host discovery", first.discover_hosts, interval, delay)
     hosts = serving.hosts
     if hosts.partition.name:
         reports = RateLimitedLogger(partition_members.LOG, partition_members.REPORT_INTERVAL)

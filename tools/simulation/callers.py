@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import itertools
 import math
 
-from scheduler.nova_service.buried_builds import LOOKBACK
+from scheduler.nova_service.first_scheduler import LOOKBACK
 from scheduler.request.instance_state import InstanceState
 from tools.simulation import product
 from tools.simulation.broker import Broker, Message, Reply

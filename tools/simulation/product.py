@@ -31,7 +31,7 @@ from scheduler.hosts.table import HostTable
 from scheduler.manager import SchedulerManager
 from scheduler.nova_db.partition_hosts import PartitionHosts
 from scheduler.nova_db.scatter_gather import CellUnavailable
-from scheduler.nova_service.buried_builds import INTERVAL
+from scheduler.nova_service.first_scheduler import SWEEP_INTERVAL
 from scheduler.parts import Outside, no_stream, put_together
 from scheduler.placement.client import PlacementClient
 from scheduler.placement.session import Timeouts
@@ -369,7 +369,7 @@ class Parts:
                 last = max((at for at, _uuid in found), default=last)
                 manager.parts.claims.doubts.note_given_up(uuid for _at, uuid in found)
 
-        yield Periodic("sweep", sweep, INTERVAL, INTERVAL * threads.MODULES["random"].random())
+        yield Periodic("sweep", sweep, SWEEP_INTERVAL, SWEEP_INTERVAL * threads.MODULES["random"].random())
 
     def _states_of(self, uuids: Collection[str], _ignored: Collection[str] = ()) -> dict[str, InstanceState]:
         how = self._database()

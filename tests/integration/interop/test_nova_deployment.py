@@ -10,7 +10,7 @@ from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.engines import Engines
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.nova_service.buried_builds import BuriedBuilds
+from scheduler.nova_service.first_scheduler import FirstScheduler
 from scheduler.nova_service.service_record import OwnService
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.client import PlacementClient
@@ -99,7 +99,7 @@ def test_what_a_buried_build_holds_is_released(cloud, seen):
     writer = AllocationWriter(PlacementClient.from_conf(conf), timing=Timing(clock))
     states = InstanceStates(engines, cells, CellCalls(lambda: 30.0))
     doubts = Doubts(writer, states.of, make_loop=loop.take)
-    doubts.note_given_up(BuriedBuilds(conf, engines, OwnService(conf, engines).leads).read_new())
+    doubts.note_given_up(FirstScheduler(conf, engines, OwnService(conf, engines).leads).builds_given_up())
     loop.work()
     assert held(cloud, instance) == {host.name: SMALL}
     clock.now += LATE_WRITE_WINDOW

@@ -24,7 +24,7 @@ from scheduler.nova_db.schema import (
     services,
     utcnow,
 )
-from scheduler.nova_service.host_discovery import Discovery
+from scheduler.nova_service.first_scheduler import FirstScheduler
 from scheduler.nova_service.service_record import OwnService
 from tests.support.options import make_conf
 
@@ -265,7 +265,7 @@ def test_discovery(nova):
     nova.add_node("cmp4", mapped=0)
     nova.map_host("cmp4")
     nova.add_service("controller", binary="nova-scheduler")
-    Discovery(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads).run()
+    FirstScheduler(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads).discover_hosts()
     assert sorted(row.host for row in nova.rows(host_mappings, api=True)) == ["cmp1", "cmp3", "cmp4"]
     assert {row.host: row.mapped for row in nova.rows(compute_nodes)} == {"cmp1": 1, "cmp2": None, "cmp4": 0}
     assert [row.mapped for row in nova.rows(compute_nodes, cell=other)] == [1]

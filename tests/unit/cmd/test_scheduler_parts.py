@@ -6,7 +6,7 @@ from scheduler import conf as options
 from scheduler import manager
 from scheduler.cmd import scheduler_parts
 from scheduler.health.counters import Counters
-from scheduler.nova_service import host_discovery, service_record
+from scheduler.nova_service import first_scheduler, service_record
 from scheduler.rpc import notifications, transport
 from tests.support.calls import make_call
 from tests.support.clock import Clock
@@ -104,7 +104,7 @@ def test_discovery_begins_within_the_fuzzy_delay(make_conf, serving):
     text = "periodic_fuzzy_delay=0\nservice_down_time=5\n[scheduler]\ndiscover_hosts_in_cells_interval=30\n"
     found = periodics(make_conf(text), serving)["host discovery"]
     assert found.delay == 0
-    assert isinstance(found.call.__self__, host_discovery.Discovery)
+    assert isinstance(found.call.__self__, first_scheduler.FirstScheduler)
 
 
 @pytest.mark.parametrize(

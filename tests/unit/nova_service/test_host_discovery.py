@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 
 from scheduler.nova_db.schema import compute_nodes, host_mappings, utcnow
-from scheduler.nova_service.host_discovery import Discovery, interval
+from scheduler.nova_service.first_scheduler import FirstScheduler, interval
 from scheduler.nova_service.service_record import OwnService
 
 LONG_AGO = utcnow() - timedelta(hours=1)
@@ -11,7 +11,7 @@ LONG_AGO = utcnow() - timedelta(hours=1)
 
 @pytest.fixture
 def discovery(nova):
-    return Discovery(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads)
+    return FirstScheduler(nova.conf, nova.engines, OwnService(nova.conf, nova.engines).leads)
 
 
 def mapped(nova):
@@ -44,7 +44,7 @@ def test_the_first_scheduler_leads(nova, discovery, schedulers, leads):
     nova.add_node("cmp1")
     for host, columns in schedulers.items():
         nova.add_service(host, **{"binary": "nova-scheduler", **columns})
-    discovery.run()
+    discovery.discover_hosts()
     assert mapped(nova) == (["cmp1"] if leads else [])
 
 
@@ -57,7 +57,7 @@ def leading(nova, discovery):
 def test_several_nodes_of_a_host(nova, leading):
     nova.add_node("ironic", hypervisor_hostname="n1")
     nova.add_node("ironic", hypervisor_hostname="n2")
-    leading.run()
+    leading.discover_hosts()
     assert mapped(nova) == ["ironic"]
     assert sorted(row.mapped for row in nova.rows(compute_nodes)) == [0, 1]
 
@@ -65,7 +65,7 @@ def test_several_nodes_of_a_host(nova, leading):
 def test_nodes_that_are_mapped_or_gone_are_left(nova, leading):
     nova.add_node("cmp1", mapped=1)
     nova.add_node("cmp2", deleted=2)
-    leading.run()
+    leading.discover_hosts()
     assert mapped(nova) == []
 
 
@@ -74,7 +74,7 @@ def test_a_cell_that_is_away_does_not_keep_the_others(nova, leading, caplog):
     other = nova.add_cell("cell2")
     nova.add_node("cmp1", cell=other)
     for _ in range(3):
-        leading.run()
+        leading.discover_hosts()
     assert mapped(nova) == ["cmp1"]
     assert caplog.text.count("Cannot discover the hosts of cell away") == 1
 
@@ -82,12 +82,12 @@ def test_a_cell_that_is_away_does_not_keep_the_others(nova, leading, caplog):
 def test_without_the_databases(nova, leading, caplog):
     nova.conf.set_override("connection", "sqlite:////no/such/directory/x.db", "api_database")
     for _ in range(3):
-        leading.run()
+        leading.discover_hosts()
     assert caplog.text.count("Cannot discover") == 1
 
 
 def test_a_node_whose_compute_has_not_named_its_host_yet_keeps_no_other_from_being_mapped(nova, leading):
     nova.add_node(None, hypervisor_hostname="n1")
     nova.add_node("cmp2")
-    leading.run()
+    leading.discover_hosts()
     assert mapped(nova) == ["cmp2"]

@@ -8,7 +8,7 @@ from scheduler.claims.doubts import Doubts
 from scheduler.nova_db.cells import Cells
 from scheduler.nova_db.instance_states import InstanceStates
 from scheduler.nova_db.scatter_gather import CellCalls
-from scheduler.nova_service.buried_builds import BuriedBuilds
+from scheduler.nova_service.first_scheduler import FirstScheduler
 from scheduler.nova_service.service_record import OwnService
 from scheduler.placement.allocation_writer import AllocationWriter
 from scheduler.placement.write_policy import LATE_WRITE_WINDOW, Timing
@@ -30,7 +30,7 @@ def sweep(cloud, client):
     doubts = Doubts(writer, states.of, make_loop=loop.take)
 
     def run():
-        doubts.note_given_up(BuriedBuilds(conf, engines, OwnService(conf, engines).leads).read_new())
+        doubts.note_given_up(FirstScheduler(conf, engines, OwnService(conf, engines).leads).builds_given_up())
         clock.now += LATE_WRITE_WINDOW
         loop.work()
 
