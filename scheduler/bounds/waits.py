@@ -1,13 +1,12 @@
 """What a request waits for, noted where it waits; ``berth-explain waiting`` lists it.
 
-The recorder of decisions notes for a request with ``noting``. Whatever waits for another party in that thread
+The recorder of decisions enters the ``Waits`` of a request. Whatever waits for another party in that thread
 wraps the wait in ``waiting_for``: a new wait is listed without being given anything. For a background thread
 nothing is noted.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 import time
 from typing import NamedTuple
 
@@ -31,13 +30,23 @@ class Wait(NamedTuple):
 
 
 class Waits:
-    """The waits of one request. Its threads note them without a lock; any thread may read the current one."""
+    """The waits of one request, noted within the ``with`` block.
 
-    __slots__ = ("_clock", "_open")
+    Its threads note them without a lock; any thread may read the current one.
+    """
+
+    __slots__ = ("_clock", "_open", "_token")
+    _token: "Token[Waits | None]"
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._open: list[Wait] = []
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self)
+
+    def __exit__(self, *_error: object) -> None:
+        _current.reset(self._token)
 
     @property
     def current(self) -> Wait | None:
@@ -55,16 +64,6 @@ class Waits:
 
 
 _current: ContextVar[Waits | None] = ContextVar("waits", default=None)
-
-
-@contextmanager
-def noting(waits: Waits | None) -> Iterator[None]:
-    """Note the waits of this thread within the ``with`` block."""
-    token = _current.set(waits)
-    try:
-        yield
-    finally:
-        _current.reset(token)
 
 
 class waiting_for:  # noqa: N801 - it reads as a function

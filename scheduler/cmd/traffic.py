@@ -28,7 +28,9 @@ def traffic_counter(counters: Counters) -> Callable[[str], None]:
 
 def requests_in_progress(answering: Server, decisions: Iterable["Trace"]) -> list[OpenRequest]:
     """Return the requests in progress, those among them that are being decided."""
-    return open_requests((call.shown() for call in answering.open_calls), decisions, time.monotonic())
+    now = time.monotonic()
+    calls = ((call.message_id, call.listed(now)) for call in answering.open_calls)
+    return open_requests(calls, decisions, now)
 
 
 def with_traffic(

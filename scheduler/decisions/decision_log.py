@@ -5,12 +5,13 @@ A thread writes, so that no request waits for a disk. If it falls behind, decisi
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from io import BufferedWriter
 import os
 from pathlib import Path
 import queue
 import threading
 import time
-from typing import IO
 
 from oslo_log import log as logging
 
@@ -53,8 +54,7 @@ class DecisionFile:
         self._clock = clock
         self._pid = os.getpid() if pid is None else pid
         self._number = 0
-        self._file: IO[bytes] | None = None
-        self._path = Path()
+        self._file: BufferedWriter | None = None
         self._has_lines = False
         self._opened_at = 0.0
         self._warnings = RateLimitedLogger(LOG)
@@ -81,7 +81,7 @@ class DecisionFile:
         if ended is not None:
             ended.close()
 
-    def _is_over(self, file: IO[bytes], size: int) -> bool:
+    def _is_over(self, file: BufferedWriter, size: int) -> bool:
         """Return whether the next line, of ``size`` bytes, goes to a new file."""
         return (
             file.tell() + size > self._max_bytes
@@ -93,17 +93,17 @@ class DecisionFile:
         """End the file after a failed write. Remove an empty one: on a full disk each try would leave one."""
         if self._file is not None and not self._has_lines:
             with suppress(OSError):
-                self._path.unlink()
+                Path(self._file.name).unlink()
         self.close()
 
-    def _open(self) -> IO[bytes]:
+    def _open(self) -> BufferedWriter:
         self._remove_old()
         self._has_lines = False
         self._opened_at = self._clock()
         self._number += 1
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(self._opened_at))
-        self._path = self._directory / f"{PREFIX}{stamp}-{self._pid}-{self._number}{SUFFIX}"
-        return os.fdopen(os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640), "ab")
+        path = self._directory / f"{PREFIX}{stamp}-{self._pid}-{self._number}{SUFFIX}"
+        return open(path, "ab", opener=partial(os.open, mode=0o640))
 
     def _remove_old(self) -> None:
         for path in self._directory.glob(f"{PREFIX}*{SUFFIX}"):

@@ -1,7 +1,7 @@
 """The document of a decision: what is kept in memory, written to the decision log, and rendered.
 
-It is made once after the end of the request (``record``). doc/source/explain.rst has the
-keys.
+It is made once after the end of the request (``record``). doc/source/explain.rst has all keys; the classes
+describe what a reader of that page does not need.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -71,13 +71,12 @@ class Reason(msgspec.Struct, gc=False):
 
 
 class Constraint(msgspec.Struct, gc=False):
-    """One condition that a host has to meet.
+    """One condition that a host has to meet, such as ``required trait CUSTOM_GPU``.
 
     Attributes:
-        text: Its name for operators, such as ``required trait CUSTOM_GPU``.
-        kind: What it is about (``constraints.ConstraintKind``).
-        source: Where it comes from, such as ``flavor``; "" if that is not known.
-        filter: The filter, of one.
+        kind: A ``ConstraintKind``.
+        source: Such as ``flavor``; "" if that is not known.
+        filter: The name of a filter that is the condition.
     """
 
     text: str
@@ -91,15 +90,7 @@ class Constraint(msgspec.Struct, gc=False):
 
 
 class Failing(msgspec.Struct, gc=False):
-    """Hosts that fail the same constraints, and no others.
-
-    Attributes:
-        constraints: Indices of ``Why.constraints``.
-        hosts: Their number.
-        names: The first of them.
-        reasons: Why they fail each of the constraints, grouped.
-        cut: Whether there may be more hosts, beyond the limit of a query.
-    """
+    """Hosts that fail the same constraints (indices of ``Why.constraints``), and no others."""
 
     constraints: list[int]
     hosts: int
@@ -117,15 +108,8 @@ class Why(msgspec.Struct, gc=False):
     """For which constraints each host does not suit a request that found no valid host.
 
     Attributes:
-        hosts: The number of compute nodes that are known.
-        number: The number of the instance without a host, from 1.
-        instances: How many instances the request has.
-        placed: How many of them had found a host, which was released.
-        suitable: Hosts that fail nothing as of the end of the request.
-        constraints: All that a host fails.
         failing: The sets, those of one constraint first, then by number of hosts.
-        notes: What was not looked at.
-        incomplete: Whether Placement is still to be asked about it.
+        incomplete: Whether Placement is still to be queried.
     """
 
     hosts: int
@@ -174,12 +158,7 @@ class Cause(msgspec.Struct, gc=False):
 
 
 class Out(msgspec.Struct, gc=False):
-    """Hosts that did not pass for the same reason, in words that have a range where numbers differ.
-
-    Attributes:
-        hosts: Their number.
-        names: The service hosts of the first of them.
-    """
+    """Hosts that did not pass for the same reason, in words that have a range where numbers differ."""
 
     text: str
     hosts: int
@@ -190,19 +169,8 @@ class CandidateOrigin(msgspec.Struct, gc=False):
     """Where the candidates came from.
 
     Attributes:
-        source: ``placement``, ``coalesced`` (one answer of Placement for several requests), ``mirror``,
-            ``table`` (rebuild checks) or ``held`` (by the instances of a redelivered request); "" if none
-            were looked for.
-        hosts: The number of compute nodes that it names.
-        known: How many of them the table has in cells that take part; None if the table was not used.
+        known: How many of the hosts the table has in cells that take part; None if it was not used.
         allowed: How many of these the request itself allows.
-        age: Age of the answer in seconds at the decision.
-        requests: The number of requests that waited for the same answer.
-        truncated: Whether a limit may have cut the answer.
-        excluded: The known hosts that the request itself does not allow, by destination, ignored and forced
-            hosts.
-        reason: Why there are none.
-        failed: Whether Placement gave no answer, so that the candidates are unknown.
     """
 
     source: str = ""
@@ -223,13 +191,7 @@ class CandidateOrigin(msgspec.Struct, gc=False):
 
 
 class FilterStep(msgspec.Struct, gc=False):
-    """One filter for one instance: the hosts before and after it.
-
-    Attributes:
-        applies: Whether the filter applies to the request.
-        out: Why it rejected the first of the other hosts, if a host was left for the instance; if none was,
-            the decision's ``why`` says it of all.
-    """
+    """One filter for one instance: the hosts before and after it, and why it rejected some."""
 
     instance: str
     filter: str
@@ -240,16 +202,7 @@ class FilterStep(msgspec.Struct, gc=False):
 
 
 class Hosts(msgspec.Struct, gc=False):
-    """Hosts that are named, the most important first: one entry for each in all columns.
-
-    Attributes:
-        complete: Whether these are all hosts that were offered.
-        cell: A key of ``cells``.
-        zone: A key of ``zones``.
-        outcome: ``chosen``, ``rejected`` and so on.
-        step: The index of the filter among ``filters`` that rejected the host, or -1.
-        failing: The index among the sets of the decision's ``why``, or -1.
-    """
+    """Hosts that are named, the most important first: one entry for each in all columns."""
 
     complete: bool = False
     host: list[str] = msgspec.field(default_factory=list)
@@ -264,14 +217,7 @@ class Hosts(msgspec.Struct, gc=False):
 
 
 class Weights(msgspec.Struct, gc=False):
-    """The weights of the best hosts by one weigher, in their order.
-
-    Attributes:
-        raw: The raw weights, clamped.
-        low: The raw weight that becomes 0.
-        high: The raw weight that becomes 1.
-        multiplier: The factor of all, or of each host.
-    """
+    """The weights of the best hosts by one weigher, in their order; raw ones are clamped."""
 
     weigher: str
     raw: Sequence[float | None]
@@ -289,13 +235,7 @@ class Weights(msgspec.Struct, gc=False):
 
 
 class Best(msgspec.Struct, gc=False):
-    """The best hosts of the first instance, best first.
-
-    Attributes:
-        host: Indices of ``hosts``.
-        total: The total weight of each; None for a host that refused a claim before.
-        weights: The weighers whose weights differ between hosts.
-    """
+    """The best hosts of the first instance; the total of a host that refused a claim before is None."""
 
     host: list[int] = msgspec.field(default_factory=list)
     total: list[float | None] = msgspec.field(default_factory=list)
@@ -318,13 +258,7 @@ class Chosen(msgspec.Struct, gc=False):
 
 
 class DecisionEntry(msgspec.Struct, kw_only=True, gc=False):
-    """The part of a document that a list of decisions needs.
-
-    Attributes:
-        summary: Of a failure, in one line: the words of the cause, or the text of another error.
-        error: What ended a failed request.
-        cause: Why a request found no valid host.
-    """
+    """The part of a document that a list of decisions needs."""
 
     version: int = VERSION
     time: str
@@ -367,17 +301,7 @@ class DecisionEntry(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Decision(DecisionEntry, kw_only=True, gc=False):
-    """All that is kept of one decision.
-
-    Attributes:
-        spec: The RequestSpec as received, without secrets; null if it is too large.
-        notes: Sentences on what a user may not expect.
-        partition: The partition of the scheduler, if there are any.
-        filters: All filters for the first instance; for others those that rejected a host.
-        hosts: All hosts of a failed request, some of a served one.
-        why: Of a request that found no valid host: for which constraints each host does not suit.
-        claims: The events of claims by instance.
-    """
+    """All that is kept of one decision."""
 
     spec: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
     notes: list[str] = msgspec.field(default_factory=list)

@@ -23,12 +23,7 @@ NOT_NAMED = "not among the hosts that the decision names: not offered, or not am
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """Requests that rejected a host for the same reason.
-
-    Attributes:
-        stage: A filter, ``request``, ``claim`` or ``weights``.
-        reason: Why; numbers that differ are a range.
-    """
+    """Requests that rejected a host for the same reason; the stage is a filter or one of the above."""
 
     stage: str
     reason: str
@@ -39,9 +34,7 @@ class Unexplained(msgspec.Struct, frozen=True):
     """Requests of one flavor and zone whose decisions do not fully explain why the host was not chosen.
 
     Attributes:
-        reason: ``NOT_OFFERED`` or ``NOT_NAMED``.
-        latest: The request id, or an instance, of the latest request.
-        time: When the latest request came.
+        latest: The request id, or an instance, of the latest request, which came at ``time``.
     """
 
     reason: str
@@ -53,16 +46,10 @@ class Unexplained(msgspec.Struct, frozen=True):
 
 
 class HostHistory(msgspec.Struct):
-    """The outcomes of a host.
+    """The outcomes of a host in all requests for hosts since the first one.
 
     Attributes:
-        since: When the first request came; None if there is none.
-        requests: Requests for hosts.
         considered: Requests that it was offered to, as far as decisions show.
-        chosen: Requests that chose it.
-        alternate: Requests that had it as an alternate.
-        losses: Where it was rejected.
-        unexplained: Requests that the decisions do not explain.
     """
 
     since: str | None = None
@@ -118,21 +105,17 @@ def _count(decision: Decision, name: str, history: HostHistory) -> None:
 def _loss(decision: Decision, host: rendering.Host, place: int) -> Loss:
     if host.outcome in {ALTERNATE, PASSED}:
         return Loss(WEIGHTS, _outweighed(decision, place))
-    if host.outcome == EXCLUDED:
-        return Loss(REQUEST, host.reason or "reason not computed")
-    if host.outcome == REFUSED:
-        return Loss(CLAIM, host.reason)
-    return Loss(host.filter, host.reason or "reason not computed")
+    stage = {EXCLUDED: REQUEST, REFUSED: CLAIM}.get(host.outcome, host.filter)
+    return Loss(stage, host.reason or "reason not computed")
 
 
 def _outweighed(decision: Decision, place: int) -> str:
     """Return the weigher with the largest difference to the best host."""
     if decision.error is not None:
         return "it passed, but the request failed"
-    if place not in decision.best.host:
-        return "it passed; others were chosen"
-    rank = decision.best.host.index(place)
-    ahead = [(weights.added(0) - weights.added(rank), weights.weigher) for weights in decision.best.weights]
+    best = decision.best
+    rank = best.host.index(place) if place in best.host else 0
+    ahead = [(weights.added(0) - weights.added(rank), weights.weigher) for weights in best.weights]
     most, name = max(ahead, default=(0.0, ""))
     if most <= 0:
         return "it passed; others were chosen"

@@ -66,10 +66,9 @@ class DecisionMemory:
             self._ring.append(kept)
             self._waiting.append(kept)
             # no table is kept for long: a new one comes every few seconds
-            is_old = self._table is not None and self._table is not record.table
-            self._table = record.table
-            is_large = len(record.instances) > FEW
-            if is_old or is_large or record.error is not None or len(self._waiting) >= MOST_WAITING:
+            before, self._table = self._table, record.table
+            is_old = before is not None and before is not record.table
+            if is_old or record.error or len(record.instances) > FEW or len(self._waiting) >= MOST_WAITING:
                 self._pack()
             self._shrink()
         return kept

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, REJECTED, Hosts
-from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.table import HostTable
 from scheduler.objects import Selection
 
 #: Hosts that are named for each filter or exclusion of a served request.
 NAMED = 5
+
+
+NAMES = attrgetter("host", "nodename", "cell_uuid")
 
 
 @dataclass(frozen=True)
@@ -27,78 +30,57 @@ class Names:
     default_zone: str = "nova"
 
 
-@dataclass(slots=True)
-class Outcomes:
-    """What became of the hosts of the last pass, by rows of the table; int64.
-
-    Attributes:
-        excluded: The rows that each part of the request excludes.
-        rejected: The index of each filter that rejected hosts, and their rows.
-        best: The rows of the hosts with the largest weights, best first.
-    """
-
-    table: HostTable
-    excluded: Sequence[np.ndarray]
-    rejected: list[tuple[int, np.ndarray]] = field(default_factory=list)
-    best: np.ndarray | None = None
-
-    def named(
-        self, selections: Sequence[Sequence[Selection]], refused: Iterable[str], offered: np.ndarray | None
-    ) -> "NamedHosts":
-        """Return the hosts to name, the most important first.
-
-        Args:
-            refused: Service hosts that refused a claim.
-            offered: The rows of all that were offered, to name all of them; None: some of them.
-        """
-        table, row_of = self.table, self.table.row_of_uuid
-        outcomes: dict[int, tuple[str, int]] = {}
-
-        def add(outcome: str, rows: Iterable[int], step: int = -1) -> None:
-            named = outcome, step
-            for row in rows:
-                outcomes.setdefault(row, named)
-
-        # of all instances the chosen hosts come first
-        for outcome, part in ((CHOSEN, slice(1)), (ALTERNATE, slice(1, None))):
-            uuids = (each.compute_node_uuid for some in selections for each in some[part])
-            add(outcome, [row_of[uuid] for uuid in uuids if uuid in row_of])
-        for host in refused:
-            add(REFUSED, table.rows_named.get(host, ()))
-        best = [] if self.best is None else self.best.tolist()
-        if offered is None:
-            add(PASSED, best)
-        else:
-            out = [*(rows for _, rows in self.rejected), *self.excluded]
-            passed = offered[~np.isin(offered, np.concatenate(out))] if out else offered
-            add(PASSED, [row for row in best if row in passed] + passed.tolist())
-        most = NAMED if offered is None else None
-        for step, rows in reversed(self.rejected):
-            add(REJECTED, rows[:most].tolist(), step)
-        for rows in self.excluded:
-            add(EXCLUDED, rows[:most].tolist())
-        return NamedHosts(table, outcomes, best)
-
-
 class NamedHosts:
     """Hosts of a table in the order in which they are named. The table itself is not kept."""
 
     def __init__(
-        self, table: HostTable, outcomes: Mapping[int, tuple[str, int]], best: Sequence[int]
+        self,
+        table: HostTable,
+        selections: Sequence[Sequence[Selection]],
+        refused: Iterable[str],
+        rejected: Sequence[tuple[int, np.ndarray]],
+        excluded: Sequence[np.ndarray],
+        best: np.ndarray | None,
+        offered: np.ndarray | None,
     ) -> None:
-        """Keep what a document says of hosts.
+        """Name the hosts, the most important first; arrays have rows of the table, int64.
 
         Args:
-            outcomes: By row of the table the outcome, and the index of the filter that rejected the host.
-            best: The rows of the hosts with the largest weights.
+            refused: Service hosts that refused a claim.
+            rejected: The index of each filter that rejected hosts, and their rows.
+            excluded: The rows that each part of the request excludes.
+            best: The rows of the hosts with the largest weights, best first.
+            offered: The rows of all that were offered, to name all of them; None: some of them.
         """
-        self._outcomes = outcomes
-        self._best = best
+        row_of = table.row_of_uuid
+        self._best: list[int] = [] if best is None else best.tolist()
+        self._outcomes: dict[int, tuple[str, int]] = {}
+        # of all instances the chosen hosts come first
+        for outcome, part in ((CHOSEN, slice(1)), (ALTERNATE, slice(1, None))):
+            uuids = (each.compute_node_uuid for some in selections for each in some[part])
+            self._add(outcome, [row_of[uuid] for uuid in uuids if uuid in row_of])
+        for host in refused:
+            self._add(REFUSED, table.rows_named.get(host, ()))
+        if offered is None:
+            self._add(PASSED, self._best)
+        else:
+            out = [*(rows for _, rows in rejected), *excluded]
+            passed = offered[~np.isin(offered, np.concatenate(out))] if out else offered
+            self._add(PASSED, [row for row in self._best if row in passed] + passed.tolist())
+        most = NAMED if offered is None else None
+        for step, rows in reversed(rejected):
+            self._add(REJECTED, rows[:most].tolist(), step)
+        for rows in excluded:
+            self._add(EXCLUDED, rows[:most].tolist())
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
-        rows = [table.rows[TableRow(row)] for row in outcomes]
-        self._names = [(row.host, row.nodename, row.cell_uuid) for row in rows]
+        self._names = list(map(NAMES, map(table.rows.__getitem__, self._outcomes)))
         aggregates = table.coded["aggregates"]
-        self._zones = [aggregates[TableRow(row)].availability_zone("") for row in outcomes]
+        self._zones = [aggregates[row].availability_zone("") for row in self._outcomes]
+
+    def _add(self, outcome: str, rows: Iterable[int], step: int = -1) -> None:
+        """Note what became of hosts, and the index of the filter that rejected them."""
+        before = self._outcomes
+        self._outcomes = before | dict.fromkeys(rows, (outcome, step)) | before
 
     @property
     def best(self) -> list[int]:

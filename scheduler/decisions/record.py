@@ -1,7 +1,6 @@
 """What is kept of a decision until its document is wanted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -9,20 +8,23 @@ import msgspec
 import numpy as np
 
 from scheduler.decisions import document
-from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Place, Weights, refused
-from scheduler.decisions.named_hosts import NamedHosts, Names, Outcomes
+from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Out, Place, Weights, refused
+from scheduler.decisions.grouping import group
+from scheduler.decisions.named_hosts import NAMED, NamedHosts, Names
 from scheduler.hosts.table import HostTable
+from scheduler.hosts.view import HostView
 from scheduler.objects import Selection
 from scheduler.objects.base import DATA
 from scheduler.placement.claim_events import ClaimEvent
 from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.narrowing import Narrowed
 from scheduler.weights.scores import SomeWeights
 
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
 
 
-@dataclass
 class DecisionRecord:
     """What is kept of a decision.
 
@@ -31,44 +33,68 @@ class DecisionRecord:
         names: Returns the names of cells.
         notes: Sentences on what a user may not expect.
         times: Seconds by stage.
+        queries: What Placement was asked for.
         candidates: Where the hosts come from.
-        filters: What filters did.
-        passed: The number of hosts that passed them for the first instance.
         claims: The events of claims by instance.
         error: What ended a failed request.
         partition: The partition of the scheduler, if there are any.
-        outcomes: What became of the hosts of the last pass; None if there was none.
-        selections: For each instance its host and its alternates.
+        filters: What filters did.
+        passed: The number of hosts that passed them for the first instance.
+        reasons: Why they rejected the first hosts: pairs of host and reason, by the index of the filter.
+        table: The table of the hosts of the last pass; None if there was none, or if they are packed.
+        excluded: Its rows that each part of the request excludes.
+        rejected: The index of each filter that rejected hosts, and their rows.
+        best: The rows of the hosts with the largest weights, best first.
         totals: The total weights of the best hosts; float64.
         weights: What each weigher says of them.
+        selections: For each instance its host and its alternates.
     """
 
-    began_at: float
-    is_rebuild: bool
-    request_id: str
-    instances: Sequence[str]
-    spec: Any
-    names: Callable[[], Names]
-    notes: Sequence[str]
-    times: dict[str, float] = field(default_factory=dict)
     queries: Sequence[Query] = ()
-    candidates: document.CandidateOrigin = field(default_factory=document.CandidateOrigin)
-    filters: list[document.FilterStep] = field(default_factory=list)
-    passed: int = 0
-    claims: dict[str, list[ClaimEvent]] = field(default_factory=dict)
+    passed = 0
     error: document.Error | None = None
     partition: str | None = None
-    outcomes: Outcomes | None = None
-    selections: Sequence[Sequence[Selection]] = ()
-    totals: np.ndarray | None = None
-    weights: Sequence[SomeWeights] = ()
     _chosen: Sequence[Sequence[Place]] = ()
     _hosts: NamedHosts | None = None
 
-    @property
-    def table(self) -> HostTable | None:
-        """The table that it refers to."""
-        return None if self.outcomes is None else self.outcomes.table
+    def __init__(self, request: SchedulingRequest, began_at: float, names: Callable[[], Names]) -> None:
+        """Begin with what the request says.
+
+        Args:
+            began_at: Seconds since the epoch.
+        """
+        self.began_at, self.names = began_at, names
+        self.is_rebuild = request.is_rebuild
+        self.request_id: str = getattr(request.context, "request_id", None) or ""
+        self.instances = request.instance_uuids
+        self.spec: Any = request.spec.as_received()  # pre-filters change it
+        self.notes = request.notes
+        self.times: dict[str, float] = {}
+        self.candidates = document.CandidateOrigin()
+        self.claims: dict[str, list[ClaimEvent]] = {}
+        self.forget_pass()
+
+    def forget_pass(self) -> None:
+        """Forget what was noted of hosts."""
+        self.filters: list[document.FilterStep] = []
+        self.reasons: dict[int, list[tuple[str, str]]] = {}
+        self.table: HostTable | None = None
+        self.excluded: list[np.ndarray] = []
+        self.rejected: list[tuple[int, np.ndarray]] = []
+        self.best: np.ndarray | None = None
+        self.totals: np.ndarray | None = None
+        self.weights: Sequence[SomeWeights] = ()
+        self.selections: Sequence[Sequence[Selection]] = ()
+
+    def note_hosts(self, offered: HostView, narrowed: Narrowed) -> None:
+        """Note what the request itself leaves of the hosts."""
+        self.table = offered.table
+        self.candidates.known, self.candidates.allowed = len(offered), len(narrowed.hosts)
+        for each in narrowed.excluded:
+            rows = each.hosts.table_rows
+            self.excluded.append(rows)
+            names = [offered.table.rows[row].host for row in rows[:NAMED]]
+            self.candidates.excluded.append(Out(each.reason, len(rows), names))
 
     def pack(self, offered: np.ndarray | None = None) -> int:
         """Keep the hosts to name instead of the table, and text instead of objects; return its bytes.
@@ -77,12 +103,16 @@ class DecisionRecord:
             offered: The rows of all hosts that were offered, to name all of them; None: some of them.
         """
         if not isinstance(self.spec, bytes):
-            outcomes, lost = self.outcomes, [event.host for event in refused(self.claims)]
-            self._hosts = outcomes.named(self.selections, lost, offered) if outcomes else None
+            if self.table is not None:
+                lost = [event.host for event in refused(self.claims)]
+                self._hosts = NamedHosts(
+                    self.table, self.selections, lost, self.rejected, self.excluded, self.best, offered
+                )
             self._chosen = [
                 [Place(each.service_host, each.nodename) for each in some] for some in self.selections
             ]
-            self.outcomes, self.selections, self.spec = None, (), document.encode(self.spec)
+            self.table, self.excluded, self.rejected, self.best = None, [], [], None
+            self.selections, self.spec = (), document.encode(self.spec)
         return len(self.spec)
 
     def failing(self, sets: np.ndarray) -> list[int]:
@@ -96,6 +126,9 @@ class DecisionRecord:
         data = msgspec.json.decode(self.spec)[DATA]
         flavor = data["flavor"][DATA]
         self.candidates.age = round(self.candidates.age, 3)
+        for at, pairs in self.reasons.items():
+            if at < len(self.filters):
+                self.filters[at].out = group(pairs, NAMED)
         decision = Decision(
             time=document.time_text(self.began_at),
             request_id=self.request_id,
@@ -137,5 +170,5 @@ def _kind(data: Mapping[str, Any]) -> str:
 
 
 def _weights(of: SomeWeights) -> Weights:
-    name, raw, low, high, factor = of
-    return Weights(name, raw.tolist(), low, high, np.asarray(factor).tolist())
+    weigher, raw, low, high, factor = of
+    return Weights(weigher.name, raw.tolist(), low, high, np.asarray(factor, float).tolist())

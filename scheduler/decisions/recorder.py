@@ -9,7 +9,6 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log as logging
 
-from scheduler.bounds.waits import noting
 from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
 from scheduler.decisions.completion import Completion
@@ -60,9 +59,10 @@ class DecisionRecorder:
         self._explain = explain
         self._clock = clock
         self._names = names
-        self._open: dict[int, Trace] = {}
+        self._partition = own_name(conf) or None
+        self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
-        self._kept: dict[int, KeptDecision] = {}
+        self._kept: dict[Trace, KeptDecision] = {}
         self.completion = Completion(self._complete, self._keep_complete)
         options = self._conf.berth
         self._log = (
@@ -86,14 +86,14 @@ class DecisionRecorder:
 
     def open(self) -> list[Trace]:
         """Return the traces of the decisions that are being made."""
-        return list(self._open.copy().values())
+        return list(self._open.copy())
 
     @contextmanager
     def recording(self, trace: Trace) -> Iterator[None]:
         """Keep the decision at the end of the context, also after an error; until then the trace is open."""
-        self._open[id(trace)] = trace
+        self._open.add(trace)
         try:
-            with noting(trace.waits):
+            with trace.waits:
                 try:
                     yield
                 except BaseException as error:
@@ -105,15 +105,15 @@ class DecisionRecorder:
                 trace.write_log()
                 self._end(trace, None)
         finally:
-            del self._open[id(trace)]
+            self._open.remove(trace)
 
     def _end(self, trace: Trace, error: BaseException | None) -> None:
-        trace.record.partition = own_name(self._conf) or None
+        trace.record.partition = self._partition
         trace.finish(error, None if self._explain is None else self._explained)
         self._observe(trace, error)
         kept = self.memory.add(trace.record)
         if trace.unexplained is not None:
-            self._kept[id(trace)] = kept
+            self._kept[trace] = kept
             self.completion.add(trace)
         elif self._log is not None:
             self._log.add(partial(self.memory.text, kept))
@@ -122,7 +122,7 @@ class DecisionRecorder:
         trace.complete(partial(self._explained, asks=True))
 
     def _keep_complete(self, trace: Trace) -> None:
-        kept = self._kept.pop(id(trace))
+        kept = self._kept.pop(trace)
         self.memory.change(kept, trace.record)
         if self._log is not None:
             self._log.add(partial(self.memory.text, kept))

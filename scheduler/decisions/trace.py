@@ -5,7 +5,7 @@ the request has failed, or when it is wanted.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 import math
 import time
 
@@ -14,12 +14,11 @@ import numpy as np
 from scheduler.bounds.waits import Waits
 from scheduler.claims.session import Session
 from scheduler.decisions import document
-from scheduler.decisions.document import Decision, Out
+from scheduler.decisions.document import Decision
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of, is_unspecific
-from scheduler.decisions.grouping import group
-from scheduler.decisions.named_hosts import NAMED, Names, Outcomes
+from scheduler.decisions.named_hosts import NAMED, Names
 from scheduler.decisions.record import DecisionRecord
 from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex
@@ -30,7 +29,7 @@ from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
+from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 
 #: Hosts whose weights are kept.
@@ -63,34 +62,24 @@ class Trace(DecisionObserver):
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
         names: Callable[[], Names] = Names,
-        also: DecisionObserver = NO_OBSERVER,
     ) -> None:
         """Begin to note the decision on a request.
 
         Args:
             clock: The clock of Placement's answers.
             names: Returns the names of cells.
-            also: Receives all that the selection reports, after it is noted.
         """
-        self._also = also
-        self._clock = clock
-        self._started = self._marked = clock()
-        self._sessions: list[Session] = []
-        self._seen = Failure(request)
         self.request = request
         self.sent_at = 0.0
         self.step = "query"
         self.waits = Waits(clock)
         self.unexplained: Failure | None = None
-        self.record = DecisionRecord(
-            wall_clock(),
-            request.is_rebuild,
-            getattr(request.context, "request_id", None) or "",
-            request.instance_uuids,
-            request.spec.as_received(),  # pre-filters change it
-            names,
-            request.notes,
-        )
+        self.record = DecisionRecord(request, wall_clock(), names)
+        self._clock = clock
+        self._started = self._marked = clock()
+        self._sessions: list[Session] = []
+        self._answer: Candidates | None = None
+        self._seen: Failure | None = None
 
     @property
     def decision(self) -> Decision:
@@ -117,12 +106,12 @@ class Trace(DecisionObserver):
         self._marked = now
 
     def asked(self, queries: Sequence[Query]) -> None:
-        self.record.queries = self._seen.queries = queries
+        self.record.queries = queries
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
         self._forget_pass()
-        self.sent_at, self._seen.answer = found.sent_at, found
+        self.sent_at, self._answer = found.sent_at, found
         self.record.candidates = document.CandidateOrigin(
             source="coalesced" if found.requests > 1 else "placement",
             hosts=len(found.by_root),
@@ -150,9 +139,9 @@ class Trace(DecisionObserver):
         that Placement offered hosts and the named filter rejected them.
         """
         seen = self._seen
-        if seen.narrowed is not None:
+        if seen and seen.narrowed:
             seen.narrowed.log()
-        if seen.filtered is not None:
+        if seen and seen.filtered:
             seen.filtered.log_empty(self.request.instance_uuids[seen.number])
 
     def finish(self, error: BaseException | None, explain: Explain | None = None) -> None:
@@ -162,26 +151,36 @@ class Trace(DecisionObserver):
             error: What ended the request.
             explain: Returns why no host suits; called if the error does not say it.
         """
-        record, offered = self.record, self._seen.offered
-        without_pass = self.step if error is None else "failed"
-        self.mark(without_pass if offered is None else "selection")
+        record, seen = self.record, self._seen
+        if seen is not None:
+            self.mark("selection")
+            if seen.offered is not None and seen.narrowed is not None:
+                record.note_hosts(seen.offered, seen.narrowed)
+        else:
+            seen = Failure(self.request, record.queries, self._answer)
+            self.mark(self.step if error is None else "failed")
         if self._sessions:
-            _split_claims(record.times, sum(claims.seconds for claims in self._sessions))
-            for uuid in self.request.instance_uuids:
-                if events := [event for claims in self._sessions for event in claims.events_of(uuid)]:
-                    record.claims[uuid] = events
+            self._note_claims(record)
         record.times["total"] = self._clock() - self._started
         if error is not None:
             record.error = document.Error(type(error).__name__, mask_credentials(str(error)))
-            record.pack(None if offered is None else offered.table_rows)
-            self._note_reasons(explain)
-        self._sessions, self._seen = [], Failure(self.request)
+            record.pack(None if seen.offered is None else seen.offered.table_rows)
+            self._note_reasons(record.error, seen, explain)
+        self._sessions, self._answer, self._seen = [], None, None
 
-    def _note_reasons(self, explain: Explain | None) -> None:
+    def _note_claims(self, record: DecisionRecord) -> None:
+        """Note the events of claims; their time, which is part of the selection, is a stage of its own."""
+        for uuid in self.request.instance_uuids:
+            if events := [event for claims in self._sessions for event in claims.events_of(uuid)]:
+                record.claims[uuid] = events
+        times, seconds = record.times, sum(claims.seconds for claims in self._sessions)
+        if seconds and "selection" in times:
+            times["claims"], times["selection"] = seconds, max(0.0, times["selection"] - seconds)
+
+    def _note_reasons(self, error: document.Error, failure: Failure, explain: Explain | None) -> None:
         """Note why the request failed, in its document."""
-        if explain and self.record.error and is_unspecific(self.record.error):
+        if explain and is_unspecific(error):
             self.step = "explanation"
-            failure = self._seen
             failure.placed.pop(failure.number, None)
             rows = failure.offered.table.rows_named if failure.offered else {}
             lost = self.decision.refused_claims
@@ -213,83 +212,62 @@ class Trace(DecisionObserver):
     ) -> None:
         """Note the hosts, and forget those of earlier passes."""
         self._forget_pass()
-        seen = self._seen
-        seen.request, seen.offered, seen.narrowed, seen.chain = request, offered, narrowed, chain
-        excluded = [each.hosts.table_rows for each in narrowed.excluded]
-        self.record.outcomes = Outcomes(offered.table, excluded)
-        candidates = self.record.candidates
-        candidates.known, candidates.allowed = len(offered), len(narrowed.hosts)
-        candidates.excluded = [
-            Out(
-                each.reason,
-                len(each.hosts),
-                [row.host for row in each.hosts.at(range(len(each.hosts))[:NAMED]).rows],
-            )
-            for each in narrowed.excluded
-        ]
-        self._also.begin_ranking(offered, narrowed, chain, request)
+        self._seen = Failure(request, self.record.queries, self._answer, offered, narrowed, chain)
 
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
-        if self._seen.offered is None and not self.record.selections:
-            return
-        record, self._seen = self.record, Failure(self.request, self._seen.queries, self._seen.answer)
-        record.filters, record.outcomes, record.selections = [], None, ()
-        record.totals, record.weights = None, ()
+        if self._seen is not None or self.record.selections:
+            self._seen = None
+            self.record.forget_pass()
 
     def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
         """Note the counts, and if a host is left why filters rejected some of the others."""
-        self._also.filtered(number, hosts, filtered)
-        outcomes, noted = self.record.outcomes, self.record.filters
-        if outcomes is None:
+        seen, record, noted = self._seen, self.record, self.record.filters
+        if seen is None:
             return
-        if self._seen.filtered is None:
-            self.record.passed = len(filtered.hosts)
-        self._seen.number, self._seen.filtered = number, filtered
-        steps, left, is_first = filtered.steps, len(filtered.hosts), not noted
+        uuid, left, is_first = self.request.instance_uuids[number], len(filtered.hosts), not noted
+        if seen.filtered is None:
+            record.passed = left
+        seen.number, seen.filtered = number, filtered
         del noted[MOST_STEPS:]
-        if left == len(hosts) and not is_first:
+        if left == len(hosts):
+            if is_first:
+                noted += [
+                    document.FilterStep(uuid, step.filter.name, left, left, step.judge is not None)
+                    for step in filtered.steps
+                ]
             return
-        uuid = self.request.instance_uuids[number]
-        for step, end in zip(steps, [*(len(step.hosts) for step in steps[1:]), left], strict=False):
-            start = len(step.hosts)
+        counts = [*(len(step.hosts) for step in filtered.steps), left]
+        for step, (start, end) in zip(filtered.steps, pairwise(counts), strict=True):
             if end < start or is_first:
                 noted.append(document.FilterStep(uuid, step.filter.name, start, end, step.judge is not None))
             if end < start:
-                rejected = step.hosts.at(np.flatnonzero(~step.kept))
                 # the first entry of a filter stays, others give way to those of the last instance
                 first = 0 if len(noted) > MOST_STEPS else len(noted) - 1
                 at = next(at for at in range(first, len(noted)) if noted[at].filter == step.filter.name)
-                outcomes.rejected.append((at, rejected.table_rows))
-                if left:
-                    noted[-1].out = group(((row.host, why) for row, why in step.reasons(NAMED)), NAMED)
+                record.rejected.append((at, step.hosts.rows_at(~step.kept)))
+                reasons = step.reasons(NAMED) if left else ()
+                record.reasons[len(noted) - 1] = [(row.host, why) for row, why in reasons]
 
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
     ) -> None:
-        self._also.weighed(number, hosts, scores, totals, order)
-        outcomes = self.record.outcomes
-        if not number and outcomes is not None and outcomes.best is None:
+        """Note the weights of the best hosts for the first instance."""
+        record = self.record
+        if not number and record.best is None:
             best = np.fromiter(islice(order, BEST), np.int64)
-            outcomes.best = hosts.at(best).table_rows
-            self.record.totals, self.record.weights = totals[best], list(scores.weights(best))
+            record.best, record.totals = hosts.rows_at(best), totals[best]
+            record.weights = scores.weights(best)
 
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
         """Note where an instance was placed; only a failed request looks at it."""
-        self._seen.placed[number] = hosts.row(index).uuid, candidate
-        self._also.consumed(number, hosts, index, candidate)
+        if self._seen is not None:
+            self._seen.placed[number] = hosts.row(index).uuid, candidate
 
     def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
         self.record.selections = selections
-
-
-def _split_claims(times: dict[str, float], claims: float) -> None:
-    """Make the seconds of claims, which are part of the selection, a stage of its own."""
-    if claims and "selection" in times:
-        times["claims"] = claims
-        times["selection"] = max(0.0, times["selection"] - claims)
 
 
 def _set_cause(decision: Decision) -> None:

@@ -166,6 +166,10 @@ class HostView:
         """The row of the table of each host; shape (hosts,)."""
         return TableRows(self._shared.rows[self.positions])
 
+    def rows_at(self, indices: np.ndarray) -> TableRows:
+        """Return the rows of the table of the hosts at these indices."""
+        return TableRows(self._shared.rows[self.positions[indices]])
+
     @property
     def table(self) -> HostTable:
         """The table that the hosts are from."""

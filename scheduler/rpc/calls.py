@@ -14,7 +14,7 @@ from kombu import Message
 from oslo_log import log as logging
 
 from scheduler.bounds.waits import Wait
-from scheduler.decisions.open_requests import QUEUE, REPLY, START, OpenCall
+from scheduler.decisions.open_requests import OpenRequest
 from scheduler.request.past import SOON, Past
 from scheduler.rpc.consumer import Consumer, requeue, runs_of
 from scheduler.rpc.wire import NOTHING, Frame
@@ -205,24 +205,18 @@ class Call:
         """Return whether its caller is to hear a heartbeat: none follows the reply."""
         return self.beat_at <= now and self.state not in {State.REPLIES, State.OVER}
 
-    def shown(self) -> OpenCall:
+    def listed(self, now: float) -> OpenRequest:
         """Return what is listed of it. Of the context only the request id is: it may have a token."""
         frame, unread = self.frame, f"reply queue {_id(self.frame.reply_queue)}, which nobody reads"
         step, wait = {
-            State.RUNS: (START, None),
-            State.REPLIES: (REPLY, Wait("RabbitMQ, which has to confirm the reply", self.since)),
-            State.WAITS_FOR_READER: (REPLY, Wait(unread, self.since)),
-        }.get(self.state, (QUEUE, Wait("a free thread", self.received)))
+            State.RUNS: ("start", None),
+            State.REPLIES: ("reply", Wait("RabbitMQ, which has to confirm the reply", self.since)),
+            State.WAITS_FOR_READER: ("reply", Wait(unread, self.since)),
+        }.get(self.state, ("queue", Wait("a free thread", self.received)))
         arguments = frame.message.get("args")
         uuids = arguments.get("instance_uuids") if isinstance(arguments, dict) else None
-        return OpenCall(
-            self.message_id,
-            _id(frame.context.get("request_id")),
-            tuple(map(_id, uuids)) if isinstance(uuids, list) else (),
-            self.received,
-            step,
-            wait,
-        )
+        named = tuple(map(_id, uuids)) if isinstance(uuids, list) else ()
+        return OpenRequest.of(_id(frame.context.get("request_id")), named, self.received, step, wait, now)
 
     def hold(self, held: Held) -> None:
         """Keep the claims of a run until the outcome of its reply is known; ``workflow.run`` calls it."""

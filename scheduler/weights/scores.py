@@ -3,7 +3,7 @@
 Raw weights are kept between the instances of a request: after a choice only what it changed is weighed again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights.base import HostWeigher, Scorer
 
-SomeWeights = tuple[str, np.ndarray, float, float, float | np.ndarray]
+SomeWeights = tuple[HostWeigher, np.ndarray, float, float, float | np.ndarray]
 """(weigher, raw weights of some hosts, the raw weights that become 0 and 1, the factor of all or of each)."""
 
 
@@ -82,18 +82,20 @@ class Scores:
                     added.append((weigher.name, multiplier * ((raw - low) / (high - low))))
         return added
 
-    def weights(self, indices: np.ndarray) -> Iterator[SomeWeights]:
-        """Yield what the weighers say of the hosts at these indices that do not say the same of all.
+    def weights(self, indices: np.ndarray) -> list[SomeWeights]:
+        """Return what the weighers say of the hosts at these indices that do not say the same of all.
 
         Call it after ``totals``, with nothing in between.
         """
         if self._alone or self._length <= 1:
-            return
-        for number, (low, high) in enumerate(self._scales):
-            if low != high:
-                factor = self._multipliers[number]
-                each = factor[indices] if isinstance(factor, np.ndarray) else float(factor)
-                yield self._weighers[number][0].name, self._raw[number][indices], low, high, each
+            return []
+        return [
+            (weigher, raw[indices], low, high, each[indices] if isinstance(each, np.ndarray) else each)
+            for (weigher, _), raw, (low, high), each in zip(
+                self._weighers, self._raw, self._scales, self._multipliers, strict=True
+            )
+            if low != high
+        ]
 
     def totals(self) -> np.ndarray:
         """Return the total of each host; float64, shape (hosts,). A host that is alone is not weighed: 0.

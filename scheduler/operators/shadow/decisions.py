@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import zip_longest
 import math
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from oslo_config import cfg
@@ -34,7 +34,6 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
 from scheduler.selection.mirrored_hosts import MirroredHosts
 from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import DecisionObserver
 from scheduler.weights.scores import Scores
 from scheduler.workflow.decide import decide, with_queries
 from scheduler.workflow.world import host_of_provider
@@ -147,21 +146,25 @@ class ShadowDecision:
         return True
 
 
-class BestHosts(DecisionObserver):
-    """Notes for each instance which hosts weighed most.
+class BestHosts(Trace):
+    """Notes for each instance also which hosts weighed most.
 
     Attributes:
         choices: What was chosen.
         table: The hosts; None before any were ranked.
     """
 
-    def __init__(self, subset: int, is_mapped: Callable[[str], bool]) -> None:
+    def __init__(
+        self, request: SchedulingRequest, subset: int, is_mapped: Callable[[str], bool], **options: Any
+    ) -> None:
         """Note nothing yet.
 
         Args:
             subset: One of so many best hosts is chosen.
             is_mapped: Whether a service host has a host mapping; others are never chosen.
+            options: Those of ``Trace``.
         """
+        super().__init__(request, **options)
         self._size, self._is_mapped = max(MOST_RANKED, subset), is_mapped
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
@@ -169,12 +172,14 @@ class BestHosts(DecisionObserver):
     def begin_ranking(
         self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
     ) -> None:
+        super().begin_ranking(offered, narrowed, chain, request)
         self.table = offered.table
         self.choices = []
 
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
     ) -> None:
+        super().weighed(number, hosts, scores, totals, order)
         mapped = np.array([self._is_mapped(row.host) for row in hosts.rows], bool)
         rows, totals = hosts.table_rows[mapped], totals[mapped]
         size = min(self._size, len(totals))
@@ -186,6 +191,7 @@ class BestHosts(DecisionObserver):
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
+        super().consumed(number, hosts, index, candidate)
         self.choices.append(Choice(hosts.row(index).uuid, *self._ranked))
 
 
@@ -232,8 +238,7 @@ class ShadowManager(SchedulerManager):
             copy.spec, copy.instance_uuids, copy.context, deadline=begun + LONGEST, arrived_at=begun
         )
         subset, refusal = self.conf.filter_scheduler.host_subset_size, ""
-        best = BestHosts(subset, self.hosts.mapped)
-        trace = Trace(request, self._clock, names=self.names, also=best)
+        trace = BestHosts(request, subset, self.hosts.mapped, clock=self._clock, names=self.names)
         with limit_to(Deadline(request.deadline, self._clock)):
             try:
                 with self.decisions.recording(trace):
@@ -243,13 +248,13 @@ class ShadowManager(SchedulerManager):
                 refusal = str(error)
             seconds = self._clock() - begun
             reserved = [self.hosts.pending.get(uuid) for uuid in copy.instance_uuids]
-            table = best.table or self.hosts.snapshot(math.inf)
+            table = trace.table or self.hosts.snapshot(math.inf)
             decision = ShadowDecision(
                 copy.context.request_id or "",
                 copy.instance_uuids,
                 table,
                 subset,
-                () if refusal else best.choices,
+                () if refusal else trace.choices,
                 () if refusal else self._decide_unreported(request.restarted()),
                 self._pending_on(table),
                 [each for each in reserved if each],
@@ -265,14 +270,15 @@ class ShadowManager(SchedulerManager):
         parts = self.parts
         alone = MirroredHosts(parts.mirror, parts.hosts.instances, PendingPlacements())
         world = replace(self.world, mirrored_hosts=alone)
-        best = BestHosts(self.conf.filter_scheduler.host_subset_size, parts.hosts.mapped)
+        subset = self.conf.filter_scheduler.host_subset_size
+        trace = BestHosts(request, subset, parts.hosts.mapped, clock=self._clock)
         try:
-            decide(request, world, NothingSent, Trace(request, self._clock, also=best))
+            decide(request, world, NothingSent, trace)
         except BerthError:
             return ()
         finally:
             self.hosts.pending.remove(request.instance_uuids)
-        return best.choices
+        return trace.choices
 
     def _pending_on(self, table: HostTable) -> Mapping[str, Amounts]:
         pending = self.hosts.pending.overlay(table, TableRows(np.arange(len(table))))

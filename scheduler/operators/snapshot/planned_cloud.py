@@ -36,7 +36,6 @@ from scheduler.rules.drivers import Rules
 from scheduler.selection.alternates import Selections
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.headroom import Usages
-from scheduler.selection.observer import DecisionObserver
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.scores import Scores
 from scheduler.workflow.decide import decide, offered, with_queries
@@ -94,14 +93,15 @@ class Asked(NamedTuple):
     usages: Usages
 
 
-class _Taken(DecisionObserver):
-    """Notes what instances take of their hosts.
+class _Taken(Trace):
+    """Notes also what instances take of their hosts.
 
     If they are decided separately, no guest starts from the fit of the one before, and no build runs any more
     when the next one comes.
     """
 
-    def __init__(self, request: SchedulingRequest, *, separately: bool) -> None:
+    def __init__(self, request: SchedulingRequest, names: Callable[[], Names], *, separately: bool) -> None:
+        super().__init__(request, names=names)
         self._guest, self._progress, self._separately = request.guest, request.progress, separately
         self._is_fitted = bool(request.guest or request.pci_requests)
         self.chosen: list[TakenHost] = []
@@ -109,6 +109,7 @@ class _Taken(DecisionObserver):
     def consumed(
         self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
     ) -> None:
+        super().consumed(number, hosts, index, candidate)
         candidate = candidate or next(iter(hosts.candidates(index)), None)
         if candidate is None:  # of a rebuild, which stays where it is
             return
@@ -121,16 +122,14 @@ class _Taken(DecisionObserver):
             self._progress.guest = self._guest
 
 
-class _Unnoted(Trace):
+class _Unnoted(_Taken):
     """Notes nothing of filters and weighers: for decisions without a document."""
 
-    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
-        self._also.filtered(number, hosts, filtered)
+    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None: ...
 
     def weighed(
         self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
-    ) -> None:
-        self._also.weighed(number, hosts, scores, totals, order)
+    ) -> None: ...
 
 
 class PlannedCloud:
@@ -198,10 +197,10 @@ class PlannedCloud:
             PlacementUnavailable: Placement does not answer a query that the mirror cannot answer.
         """
         request = SchedulingRequest.of(spec, uuids, with_alternates=alternates)
-        taken, decision = _Taken(request, separately=separately), PlannedDecision()
+        decision = PlannedDecision()
         self.snapshot.keep_time()
-        noted = _Unnoted if explain is False else Trace
-        trace = noted(request, names=lambda: self._names, also=taken)
+        noted = _Unnoted if explain is False else _Taken
+        trace = noted(request, lambda: self._names, separately=separately)
         error: BerthError | None = None
         try:
             if not request.is_rebuild:
@@ -213,7 +212,7 @@ class PlannedCloud:
             error = caught
         finally:
             self._world.pending.remove(uuids)
-        decision.chosen, decision.queries = taken.chosen, request.queries
+        decision.chosen, decision.queries = trace.chosen, request.queries
         if explain or (error and explain is None):
             trace.finish(error, self.explainer.explain)
             decision.document = trace.decision

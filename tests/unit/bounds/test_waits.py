@@ -5,14 +5,14 @@ import threading
 
 import pytest
 
-from scheduler.bounds.waits import Wait, Waits, noting, waiting_for
+from scheduler.bounds.waits import Wait, Waits, waiting_for
 from tests.support.clock import Clock
 
 
 def test_the_innermost_wait_counts_until_it_ends():
     clock = Clock(10.0)
     waits = Waits(clock)
-    with noting(waits):
+    with waits:
         assert waits.current is None
         with waiting_for("the outer"):
             clock.now = 12.0
@@ -24,7 +24,7 @@ def test_the_innermost_wait_counts_until_it_ends():
 
 def test_an_error_ends_a_wait():
     waits = Waits()
-    with pytest.raises(TimeoutError), noting(waits), waiting_for("a reply"):
+    with pytest.raises(TimeoutError), waits, waiting_for("a reply"):
         raise TimeoutError
     assert waits.current is None
 
@@ -32,7 +32,7 @@ def test_an_error_ends_a_wait():
 def test_what_is_waited_for_is_made_when_it_is_asked_for():
     left = ["a", "b"]
     waits = Waits()
-    with noting(waits), waiting_for(lambda: " and ".join(left)):
+    with waits, waiting_for(lambda: " and ".join(left)):
         assert waits.current.text == "a and b"
         left.remove("a")
         assert waits.current.text == "b"
@@ -40,7 +40,7 @@ def test_what_is_waited_for_is_made_when_it_is_asked_for():
 
 def test_where_nobody_notes_nothing_is_noted():
     waits = Waits()
-    with noting(waits):
+    with waits:
         pass
     with waiting_for("anything"):
         assert waits.current is None
@@ -54,7 +54,7 @@ def test_threads_that_read_for_one_request_end_their_waits_in_any_order():
             assert first_may_end.wait(30)
         first_ended.set()
 
-    with noting(waits):
+    with waits:
         thread = threading.Thread(target=contextvars.copy_context().run, args=(first,))
         thread.start()
         with waiting_for("the second"):

@@ -7,10 +7,15 @@ from scheduler.decisions.record import DecisionRecord
 from scheduler.objects import Selection
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.query import Query
+from scheduler.request.scheduling_request import SchedulingRequest
+from tests.unit.filters.asking import make_spec
 
 
 def record(*uuids, **fields):
-    return DecisionRecord(0.0, False, "", uuids, None, Names, (), **fields)
+    made = DecisionRecord(SchedulingRequest.of(make_spec(), uuids), 0.0, Names)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
 
 
 def tries(*hosts):

@@ -97,7 +97,7 @@ def test_no_more_than_one_table_is_kept_and_not_for_more_than_some_decisions(mon
         memory.add(record)
     assert [record.table for record in records[:2]] == [None, None]
     for record in records[3:]:
-        record.outcomes = records[2].outcomes
+        record.table = records[2].table
     for record in records[2:]:
         memory.add(record)
     del record

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from scheduler.bounds.waits import Wait, noting, waiting_for
-from scheduler.decisions.open_requests import MOST_LISTED, OpenCall, OpenRequest, open_requests
+from scheduler.bounds.waits import Wait, waiting_for
+from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest, open_requests
 from scheduler.decisions.trace import Trace
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.clock import Clock
@@ -14,8 +14,8 @@ from tests.unit.filters.asking import make_spec
 NOW = 100.0
 
 
-def call(message_id, received_at, step="queue", wait=None, uuids=("i1",)):
-    return OpenCall(message_id, f"req-{message_id}", uuids, received_at, step, wait)
+def call(message_id, received_at, step="queue", wait=None, uuids=("i1",), now=NOW):
+    return message_id, OpenRequest.of(f"req-{message_id}", uuids, received_at, step, wait, now)
 
 
 def trace(message_id, received_at, clock):
@@ -35,7 +35,7 @@ def test_requests_are_listed_with_age_step_and_wait_the_oldest_first():
         call("b", 80.0, step="start"),
         call("c", 70.0, step="reply", wait=Wait(lambda: "RabbitMQ", 99.5)),
     ]
-    with noting(deciding.waits), waiting_for("Placement"):
+    with deciding.waits, waiting_for("Placement"):
         found = open_requests(calls, [deciding], NOW)
     assert found == [
         OpenRequest("req-c", ("i1",), 0, 30.0, "reply", "RabbitMQ", 0.5),
@@ -56,7 +56,7 @@ def test_a_decision_without_a_message_is_as_old_as_its_record():
 
 
 def test_a_list_is_bounded():
-    calls = [call(str(number), number, uuids=tuple("abcde")) for number in range(MOST_LISTED + 1)]
+    calls = [call(str(number), number, uuids=tuple("abcde"), now=200.0) for number in range(MOST_LISTED + 1)]
     found = open_requests(calls, [], 200.0)
     assert len(found) == MOST_LISTED
     assert found[-1].age == 200.0 - MOST_LISTED + 1

@@ -2,7 +2,6 @@ import weakref
 
 import pytest
 
-from scheduler.bounds.waits import Wait
 from scheduler.request.past import SOON, Past
 from scheduler.rpc.calls import LONGEST_ID, Call, Event, State
 from tests.support.calls import make_call
@@ -95,10 +94,10 @@ def test_a_message_that_is_over_takes_no_memory():
 @pytest.mark.parametrize(
     ("state", "step", "wait"),
     [
-        (State.WAITS_FOR_THREAD, "queue", Wait("a free thread", 100.0)),
-        (State.RUNS, "start", None),
-        (State.REPLIES, "reply", Wait("RabbitMQ, which has to confirm the reply", 108.0)),
-        (State.WAITS_FOR_READER, "reply", Wait("reply queue reply_1, which nobody reads", 108.0)),
+        (State.WAITS_FOR_THREAD, "queue", ("a free thread", 10.0)),
+        (State.RUNS, "start", ("", 0.0)),
+        (State.REPLIES, "reply", ("RabbitMQ, which has to confirm the reply", 2.0)),
+        (State.WAITS_FOR_READER, "reply", ("reply queue reply_1, which nobody reads", 2.0)),
     ],
 )
 def test_what_a_call_waits_for(state, step, wait):
@@ -107,9 +106,9 @@ def test_what_a_call_waits_for(state, step, wait):
         {"method": "m", "args": {"instance_uuids": ["i1", "i2"]}, **context}, queue="reply_1", received=100.0
     )
     call.since, call.state = 108.0, state
-    found = call.shown()
-    assert (found.step, found.wait) == (step, wait)
-    assert (found.request_id, found.instance_uuids, found.received_at) == ("req-1", ("i1", "i2"), 100.0)
+    found = call.listed(110.0)
+    assert (found.step, (found.waits_for, found.waited)) == (step, wait)
+    assert (found.request_id, found.instances, found.age) == ("req-1", ("i1", "i2"), 10.0)
     assert "secret" not in repr(found)
 
 
@@ -127,5 +126,5 @@ def test_what_a_call_waits_for(state, step, wait):
     ],
 )
 def test_a_message_of_any_form_can_be_listed(frame, request_id, uuids):
-    found = make_call(frame).shown()
-    assert (found.request_id, found.instance_uuids) == (request_id, uuids)
+    found = make_call(frame).listed(0.0)
+    assert (found.request_id, found.instances) == (request_id, uuids)

@@ -1,6 +1,6 @@
 """Each place where a request waits says what it waits for."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 import threading
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.bounds.keystone_access import guarded
 from scheduler.bounds.outages import Outages
-from scheduler.bounds.waits import Waits, noting
+from scheduler.bounds.waits import Waits
 from scheduler.errors import HostsUnknown, PlacementUnavailable
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -61,7 +61,7 @@ def noted(call, *args, held):
     waits = Waits()
 
     def run():
-        with noting(waits):
+        with waits:
             call(*args)
 
     request = threading.Thread(target=run)
@@ -99,7 +99,7 @@ def test_an_equal_query(held):
         waits = [Waits(), Waits()]
 
         def ask(own):
-            with noting(own):
+            with own:
                 calls.call("another", lambda: None)
 
         threads = []
@@ -140,7 +140,7 @@ def test_another_attempt(held):
 
 
 def test_keystone(held):
-    breaker = SimpleNamespace(open_reason=None, guard=lambda *_away: noting(None))
+    breaker = SimpleNamespace(open_reason=None, guard=lambda *_away: nullcontext())
     assert noted(guarded(held, breaker), None, held=held) == "a token of Keystone"
 
 
@@ -149,7 +149,7 @@ def test_cells(held):
     answers = {"cell1": lambda: None, "cell2": held}
 
     def read():
-        with noting(waits):
+        with waits:
             calls.scatter_gather(CELLS, lambda cell: answers[cell.name]())
 
     request = threading.Thread(target=read)
@@ -233,6 +233,6 @@ def test_a_dependency(error, found, text):
     outages.start()
     assert eventually(lambda: len(looks) > 1) if found else outages.wait_until_able(30)
     waits = Waits()
-    with noting(waits), pytest.raises(Exception, match="stopping"):
+    with waits, pytest.raises(Exception, match="stopping"):
         outages.run(attempt, request)
     assert texts[-1] == text

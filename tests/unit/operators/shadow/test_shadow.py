@@ -30,6 +30,7 @@ from tests.builders import make_host, make_table, make_view
 from tests.support import wire_examples
 from tests.support.clock import Clock
 from tests.support.shown import html_of
+from tests.unit.filters.asking import make_spec, request_of
 
 TABLE = make_table([make_host(name) for name in ("one", "two", "three")])
 ONE, TWO, THREE = (row.uuid for row in TABLE.rows)
@@ -141,9 +142,9 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
     totals = np.ones(len(view))
     totals[[5, 7]] = 3, 2
     totals[-1] = 0
-    best = BestHosts(1, lambda _host: True)
-    best.weighed(0, view, None, totals, iter(()))
-    best.consumed(0, view, 5, None)
+    best = BestHosts(request_of(make_spec(instance_uuid="vm0")), 1, lambda _host: True)
+    best.weighed(1, view, None, totals, iter(()))
+    best.consumed(1, view, 5, None)
     (chosen,) = best.choices
     assert chosen.node == view.row(5).uuid
     heavier = {row: chosen.heavier(row) for row in (5, 7, 9, MOST_RANKED + 1)}
@@ -158,9 +159,9 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
 
 def test_a_host_that_berth_never_chooses_is_none_of_its_best():
     view = make_view([make_host(name) for name in ("h1", "h2", "unmapped")])
-    best = BestHosts(1, lambda host: host != "unmapped")
-    best.weighed(0, view, None, np.array([1.0, 1.0, 2.0]), iter(()))
-    best.consumed(0, view, 0, None)
+    best = BestHosts(request_of(make_spec(instance_uuid="vm0")), 1, lambda host: host != "unmapped")
+    best.weighed(1, view, None, np.array([1.0, 1.0, 2.0]), iter(()))
+    best.consumed(1, view, 0, None)
     decision = ShadowDecision("req-1", ["vm0"], view.table, choices=best.choices)
     verdicts = [compare(decision, {"vm0": row.uuid}) for row in view.rows]
     assert verdicts == [ShadowVerdict.SAME, ShadowVerdict.EQUAL, ShadowVerdict.OTHER]
