@@ -12,9 +12,6 @@ from scheduler.health import catalogue
 from scheduler.health.catalogue import MetricEntry
 from scheduler.health.state import ServiceState
 
-Sample = tuple[str, tuple[str, ...], float]
-"""Name of a metric, the values of its labels, and its value."""
-
 M = TypeVar("M", Counter, Histogram)
 
 
@@ -78,20 +75,15 @@ class StateCollector(Collector):
             for metric in catalogue.METRICS
             if metric.kind == "gauge"
         }
-        for name, labels, value in self._samples():
-            families[name].add_metric(labels, value)
-        yield from families.values()
-
-    def _samples(self) -> Iterator[Sample]:
         serving, state = self.read()
-        yield catalogue.BUILD.name, (self.version,), 1.0
-        yield catalogue.SERVING.name, (), serving
+        families[catalogue.BUILD.name].add_metric((self.version,), 1.0)
+        families[catalogue.SERVING.name].add_metric((), serving)
         for name, value in state.gauges.items():
-            yield name, (), value
+            families[name].add_metric((), value)
         for cell in state.cells:
             if cell.age is not None:
-                yield catalogue.CELL_AGE.name, (cell.name,), cell.age
+                families[catalogue.CELL_AGE.name].add_metric((cell.name,), cell.age)
         for name in catalogue.DEPENDENCIES:
-            answers = getattr(state, name)
-            if answers is not None:
-                yield catalogue.DEPENDENCY_UP.name, (name,), answers
+            if (answers := getattr(state, name)) is not None:
+                families[catalogue.DEPENDENCY_UP.name].add_metric((name,), answers)
+        yield from families.values()

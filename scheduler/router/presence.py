@@ -21,17 +21,13 @@ IDLE = 3600.0
 class Presence:
     """Which partitions answer. Any thread may use it."""
 
-    def __init__(
-        self,
-        partitions: Iterable[Partition],
-        ping: Callable[[Partition], bool],
-    ) -> None:
+    def __init__(self, partitions: Iterable[Partition], ping: Callable[[Partition], bool]) -> None:
         """Begin with all partitions taken to answer.
 
         Args:
             ping: Returns whether a scheduler of a partition answers; takes a few seconds at most.
         """
-        self._partitions = {each.name: each for each in partitions}
+        self._partitions = tuple(partitions)
         self._ping = ping
         self._silent: set[str] = set()
         self._changed = threading.Condition()
@@ -71,11 +67,11 @@ class Presence:
 
     def look(self) -> float:
         """Ping all silent partitions at the same time; return the seconds until the next round."""
-        if silent := sorted(self._silent):
+        if silent := [each for each in self._partitions if each.name in self._silent]:
             with ThreadPoolExecutor(len(silent), thread_name_prefix="ping") as pool:
                 list(pool.map(self._look_at, silent))
         return PING_INTERVAL if self._silent else IDLE
 
-    def _look_at(self, name: str) -> None:
-        if self._ping(self._partitions[name]):
-            self.hear(self._partitions[name])
+    def _look_at(self, partition: Partition) -> None:
+        if self._ping(partition):
+            self.hear(partition)

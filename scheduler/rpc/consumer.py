@@ -184,6 +184,8 @@ class Consumer:
             Exception: The broker refuses the connection or a queue.
         """
         self.priority = priority
+        # The process was not frozen before: it has read hosts, and decisions of others.
+        self.backlog = Backlog()
         connection = self._bus.reader()
         for name in (topic, f"{topic}.{server}"):
             connection.declare_topic_consumer(self._bus.exchange, name, callback=self.receive)

@@ -1,4 +1,6 @@
-import threading
+import itertools
+import queue
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,22 +10,15 @@ from scheduler.rpc import client
 
 def test_a_call_is_given_up_in_time_though_its_scheduler_goes_on(monkeypatch):
     """It is not known whether the queue could be deleted; heartbeats still come from it."""
-    monkeypatch.setattr(client, "QUEUE_TIMEOUT", 0.2)
-    caller = client.Client(None, lambda _task: None)
-    replies, ended = client._ReplyQueue("reply"), threading.Event()
+    monkeypatch.setattr(client, "QUEUE_TIMEOUT", 0.05)
+    beats = itertools.chain(itertools.repeat({"_msg_id": "call"}, 10_000_000), [None])
 
-    def beat():
-        while not ended.wait(0.05):
-            replies.received.put({"_msg_id": "call"})
+    def get(timeout):
+        if not timeout:
+            raise queue.Empty
+        return next(beats)
 
-    beating = threading.Thread(target=beat)
-    beating.start()
-    end = threading.Timer(5.0, replies.received.put, [None])
-    end.start()
-    try:
-        with pytest.raises(ReturnedToBroker):
-            caller._give_up(replies, "call")
-    finally:
-        end.cancel()
-        ended.set()
-        beating.join()
+    caller, replies = client.Client(None, lambda _task: None), client._ReplyQueue("reply")
+    replies.received = SimpleNamespace(get=get)
+    with pytest.raises(ReturnedToBroker):
+        caller._give_up(replies, "call")

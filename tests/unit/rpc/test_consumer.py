@@ -254,6 +254,23 @@ def test_the_thread_looks_soon_after_a_message_and_then_seldom_and_reads_after_a
 # -- calls with a past
 
 
+def test_the_time_before_the_start_is_no_frost(monkeypatch):
+    """The hosts are read then, and decisions of others."""
+    now, seen = [1000.0], []
+    monkeypatch.setattr(consumer.time, "monotonic", lambda: now[0])
+
+    class Declaring(Reader):
+        def declare_topic_consumer(self, exchange, topic, callback):
+            seen.append(reading.backlog.receive())
+            raise OSError("refused")
+
+    reading = Consumer(SimpleNamespace(reader=lambda: Declaring([]), exchange="nova"), list, list)
+    now[0] += 60.0
+    with pytest.raises(OSError, match="refused"):
+        reading.start("t", "me")
+    assert seen == [(1060.0, False)]
+
+
 def test_as_many_calls_as_were_in_the_queue_at_the_beginning_have_a_past(world):
     world.consumer.backlog.expect(2)
     assert [world.take(number).past for number in (1, 2, 3)] == [Past.QUEUED, Past.QUEUED, Past.NONE]
