@@ -1,7 +1,7 @@
 """The state of a run: the document that ``-f json`` prints, in a file that is written before each action.
 
 A run that is begun again reads it, looks where each open move ended, and goes on. A run does not count in the
-next one if nothing was left, if it had moves of a balance only, if it was undone, or after a day. A move:
+next one if nothing was left, if a balance came to its end, if it was undone, or after a day. A move:
 
 ::
 

@@ -168,7 +168,7 @@ class OneMove:
             self._request(move, reset_state=step.reset_state)
 
     def _request(self, move: RunMove, *, reset_state: bool) -> None:
-        move.state = MoveState.REQUESTED
+        move.state, move.why = MoveState.REQUESTED, None
         move.requested_at = moment(self._timing.wall_clock())
         self._journal.save_move(move)
         seen = self._seen[move.instance] = _Watched()
@@ -204,7 +204,8 @@ class OneMove:
             self._lose(move, f"it is on host {server.compute_host or 'none'}, {planned}")
         else:
             self._still_there(move, server)
-        if move.is_open and now >= seen.late_at:
+        # what was left to nova before is not waited for again
+        if move.is_open and (now >= seen.late_at or (move.why and server.task_state)):
             move.why = f"not moved within {self._limits.move:g} s; nova goes on with it"
             self._journal.save_move(move)
             return False

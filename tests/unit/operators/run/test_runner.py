@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.errors import PlacementUnavailable
 from scheduler.operators.run.journal import NOTHING, RunJournal
-from scheduler.operators.run.nova_api import Action, Refused, Unanswered
+from scheduler.operators.run.nova_api import Action, NotAllowed, Refused, Unanswered
 from scheduler.operators.run.runner import NotBegun, Runner
 from scheduler.operators.snapshot.snapshot import CloudUnreadable
 from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
@@ -310,11 +310,11 @@ def test_a_move_without_end_is_left_to_nova_and_the_others_go_on(file, evacuates
         f"left to nova name-i1 (i1): h1 -> h3, {way}: not moved within 3600 s; nova goes on with it"
         in lines.lines
     )
-    cloud.put("i3")
-    cloud.later(7000, lambda: cloud.put("i1", "h3"))
-    outcome = start(cloud, file)
-    assert (outcome.state, states_of(outcome)["i3"], hosts_of(cloud)["i3"] != "h1") == ("stay", "moved", True)
-    assert start(cloud, file).state == "done"
+    ended = cloud.now
+    assert ended < 1000 + 3600 + 600 + 100
+    outcome = start(cloud.put("i3"), file)
+    assert (outcome.state, states_of(outcome)["i3"], cloud.now < ended + 600 + 100) == ("stay", "moved", True)
+    assert start(cloud.put("i1", "h3"), file).state == "done"
     assert [call[1] for call in calls_of(cloud, "move")] == ["i1", "i2", "i3"]
 
 
@@ -370,6 +370,21 @@ def test_open_moves_end_before_the_run_stops(file):
     outcome = start(cloud, file, parallel=2, per_host=2)
     assert outcome.state == "stopped"
     assert states_of(outcome) == {"i1": "failed", "i2": "moved"}
+
+
+def test_credentials_that_nova_refuses_stop_the_run_once_open_moves_have_ended(file):
+    cloud = three()
+    begin = cloud.begin
+
+    def forbidding(uuid, way, target):
+        if way == "cold":
+            raise NotAllowed("403 Policy")
+        begin(uuid, way, target)
+
+    cloud.begin = forbidding
+    outcome = start(cloud, file, parallel=2, per_host=2)
+    assert (outcome.state, states_of(outcome)) == ("stopped", {"i1": "moved", "i2": "refused"})
+    assert outcome.why == "Nova does not let these credentials move name-i2 (i2): 403 Policy"
 
 
 def test_an_api_that_is_away_is_waited_for_and_not_for_ever(file):
