@@ -10,7 +10,7 @@ So of two the one that writes second sees the first, and releases its claim.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from scheduler.bounds import deadline
 from scheduler.placement.allocations import COMPUTE, ConsumerAllocations
@@ -41,6 +41,7 @@ class Finding(NamedTuple):
         cause: The reason for people.
         resource_class: The class that is used beyond the capacity of ``provider``, or "".
         hosts: The hosts of other members, which an instance of an affinity group has to join.
+        gives_way: Whether the others that claim now stay, so that waiting for them helps nothing.
     """
 
     state: ClaimState
@@ -48,6 +49,7 @@ class Finding(NamedTuple):
     provider: str = ""
     resource_class: str = ""
     hosts: Sequence[str] = ()
+    gives_way: bool = False
 
     @property
     def is_released(self) -> bool:
@@ -59,7 +61,13 @@ WITHIN = Finding(ClaimState.WITHIN_CAPACITY, "the host has little room, and is n
 
 
 class Check(Protocol):
-    """Looks after claims."""
+    """Looks after claims.
+
+    Attributes:
+        looks_again: How often it waits for others to release.
+    """
+
+    looks_again: ClassVar[int]
 
     def look(self, added: Added, *, is_first: bool) -> Mapping[str, Finding]:
         """Return what is found of claims, by instance UUID.
@@ -78,10 +86,13 @@ def look_after(
     """Return what a check finds of claims, as its ``look``.
 
     Of several schedulers that find a claim too many each waits for a random time, and looks again: the first
-    ones release, and the last ones find that enough.
+    ones release, and the last ones find that enough. Where an order is known the others give way at once: by
+    chance alone all would release again and again if Placement needs longer for an answer than they wait.
     """
     found = check.look(added, is_first=is_first)
-    if any(one.is_released for one in found.values()):
+    for _ in range(check.looks_again):
+        if all(one.gives_way for one in found.values() if one.is_released):
+            break
         timing.pause(timing.uniform(*policy.retry_delay))
         found = check.look(added, is_first=is_first)
     return found
@@ -102,6 +113,7 @@ class CapacityCheck:
         others: Claims of other processes that may have overlapped; 0: nothing is checked.
     """
 
+    looks_again = 1
     free: Callable[[str], Mapping[str, float]]
     read: Callable[[str], Mapping[str, Usage]]
     others: int
@@ -171,6 +183,8 @@ class GroupCheck:
         hosts_of: Returns the service hosts of those providers that are compute nodes.
     """
 
+    #: Those that give way release with their next request.
+    looks_again = 3
     group: ServerGroup
     instances: frozenset[str]
     members_of: Callable[[str], Sequence[str]]
@@ -211,10 +225,11 @@ class GroupCheck:
             consumers = self.consumers_of(node)
             if len(consumers) <= most:
                 continue
-            number = len(consumers & self._members())
-            if number > most:
-                cause = f"members of group {self.group.text} on host: {number}, limit {most}"
-                crowded[uuid] = Finding(ClaimState.AGAINST_POLICY, cause)
+            here = consumers & self._members()
+            if len(here) > most:
+                cause = f"members of group {self.group.text} on host: {len(here)}, limit {most}"
+                gives_way = sum(other > uuid for other in here) >= most
+                crowded[uuid] = Finding(ClaimState.AGAINST_POLICY, cause, gives_way=gives_way)
         return crowded
 
     def _apart(self, nodes: Mapping[str, str], names: Mapping[str, str]) -> dict[str, Finding]:
@@ -224,13 +239,19 @@ class GroupCheck:
         """
         for host in dict.fromkeys(names[node] for node in nodes.values()):
             own = {uuid: node for uuid, node in nodes.items() if names[node] == host}
-            if elsewhere := self._elsewhere(host, {*own.values()}, {names[node] for node in nodes.values()}):
-                cause = f"members of group {self.group.text} are on {', '.join(elsewhere)}"
-                return {next(iter(own)): Finding(ClaimState.AGAINST_POLICY, cause, hosts=elsewhere)}
+            hosts, gives_way = self._elsewhere(
+                host, {*own.values()}, {names[node] for node in nodes.values()}
+            )
+            if hosts:
+                cause = f"members of group {self.group.text} are on {', '.join(hosts)}"
+                finding = Finding(ClaimState.AGAINST_POLICY, cause, hosts=hosts, gives_way=gives_way)
+                return {next(iter(own)): finding}
         return {}
 
-    def _elsewhere(self, host: str, own: Collection[str], hosts: Collection[str]) -> list[str]:
-        """Return the hosts of members that are not on a host.
+    def _elsewhere(self, host: str, own: Collection[str], hosts: Collection[str]) -> tuple[list[str], bool]:
+        """Return the hosts of members that are not on a host, and whether they stay there.
+
+        Those of built members stay, or else that of the last member in the order of UUIDs; all others join.
 
         Args:
             own: Those compute nodes of the host that instances of the request are on.
@@ -241,7 +262,7 @@ class GroupCheck:
         # The claim of a member that is built was looked after, and is not released any more. Most requests
         # meet such a member, and read no more.
         if there and InstanceState.PLACED in self.states_of(there, ()).values():
-            return []
+            return [], False
         absent = others - there
         states = self.states_of(absent, ()) if absent else {}
         in_order = [uuid for uuid in self.group.members if uuid in absent]
@@ -249,8 +270,13 @@ class GroupCheck:
         latest = [uuid for uuid in in_order if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
         held = self.read_many(latest) if latest else {}
         names = self.hosts_of({provider for each in held.values() for provider in each.allocations})
-        of_each = [_hosts_in(each, names) for each in held.values()]
-        return sorted({min(each) for each in of_each if each and host not in each} | ({*hosts} - {host}))
+        of_each = {uuid: _hosts_in(each, names) for uuid, each in held.items()}
+        away = {uuid: min(each) for uuid, each in of_each.items() if each and host not in each}
+        if built := {away[uuid] for uuid in away if states[uuid] is InstanceState.PLACED}:
+            return sorted(built), True
+        if away and max(away) > max(self.instances):
+            return [away[max(away)]], True
+        return sorted({*away.values()} | ({*hosts} - {host})), False
 
 
 def _hosts_in(held: ConsumerAllocations, names: Mapping[str, str]) -> set[str]:

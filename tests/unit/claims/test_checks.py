@@ -123,7 +123,7 @@ def test_what_placement_does_not_tell_stays():
 
 # -- server groups
 
-NODES = {"node1": "h1", "node2": "h2"}
+NODES = {"node1": "h1", "node2": "h2", "node3": "h3"}
 
 
 class Cloud:
@@ -193,13 +193,39 @@ def test_an_anti_affinity_member_leaves_a_host_with_too_many(held, most, is_refu
     found = cloud.check("anti-affinity", "node1", most=most)
     number = len(held.keys() - {"stranger"})
     assert found == ({"a": f"members of group web (g) on host: {number}, limit {most}"} if is_refused else {})
-    assert bool(cloud.clock.slept) is is_refused
+    assert not cloud.clock.slept
+
+
+FIRST = "0", "a"
 
 
 def test_the_host_is_kept_if_the_other_member_released_it_meanwhile():
-    cloud = Cloud(a=["node1"], b=["node1"], later={"a": ["node1"]})
-    assert cloud.check("anti-affinity", "node1") == {}
+    cloud = Cloud(**{"a": ["node1"], "0": ["node1"]}, later={"a": ["node1"]})
+    assert cloud.check("anti-affinity", "node1", members=FIRST) == {}
     assert len(cloud.clock.slept) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "nodes"),
+    [("anti-affinity", ["node1"]), ("affinity", ["node2"])],
+    ids=["anti-affinity", "affinity"],
+)
+def test_the_last_member_waits_for_others_that_may_have_been_answered_and_gives_way_then(policy, nodes):
+    cloud = Cloud(**{"a": ["node1"], "0": nodes})
+    assert cloud.check(policy, "node1", members=FIRST)
+    assert len(cloud.clock.slept) == 3
+
+
+@pytest.mark.parametrize(
+    ("states", "joined"),
+    [({}, ["h3"]), ({"b": InstanceState.PLACED}, ["h2"])],
+    ids=["none is built", "one is"],
+)
+def test_all_members_join_the_built_one_or_the_last(states, joined):
+    """If each joined any other they would change places."""
+    cloud = Cloud(states=states, a=["node1"], b=["node2"], c=["node3"])
+    assert cloud.check("affinity", "node1") == {"a": joined}
+    assert not cloud.clock.slept
 
 
 @pytest.mark.parametrize(
