@@ -28,7 +28,8 @@ class PciPassthroughFilter(HostFilter):
             reported = np.flatnonzero(pools.spread(lambda value: value is not None)).tolist()
 
             def accept(index: int, mappings: list[Any]) -> list[int]:
-                return support.usable_candidates(pools[index], requests, mappings)
+                served = (support.served(pools[index], requests, mapping) for mapping in mappings)
+                return [number for number, (_, reason) in enumerate(served) if not reason]
 
             return candidate_groups.narrow(hosts, reported, requests, accept)
 

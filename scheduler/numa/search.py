@@ -13,7 +13,7 @@ Networks can be tied to host cells. A physical network that no cell of the host 
 the same holds for tunnels (spec: numa-and-pci 3.9).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import combinations
@@ -87,18 +87,14 @@ def affinity(host: HostTopology, limits: Limits | None) -> Affinity:
     """Return, for each network of the guest that some cell declares, the ids of the cells that declare it."""
     if limits is None or limits.network is None:
         return ()
-    near = [_declaring(host, name) for name in sorted(limits.network.physnets)]
+    tied = [(cell.id, cell.network) for cell in host.cells if cell.network]
+    near = [
+        frozenset(cell for cell, network in tied if name in network.physnets)
+        for name in sorted(limits.network.physnets)
+    ]
     if limits.network.tunneled:
-        near.append(_ids(cell for cell in host.cells if cell.network and cell.network.tunneled))
+        near.append(frozenset(cell for cell, network in tied if network.tunneled))
     return tuple(filter(None, near))
-
-
-def _declaring(host: HostTopology, physnet: str) -> frozenset[int]:
-    return _ids(cell for cell in host.cells if cell.network and physnet in cell.network.physnets)
-
-
-def _ids(cells: Iterable[HostCell]) -> frozenset[int]:
-    return frozenset(cell.id for cell in cells)
 
 
 # Up to this number all arrangements are tried, as in nova (8 host cells and 4 guest cells have 1680, for
@@ -185,14 +181,11 @@ class Search:
     def _run(self, max_steps: int) -> bool:
         if perm(len(self.cells), len(self.states)) <= min(EXHAUSTIVE, max_steps):
             return self._try_arrangements(None)
-        if self._cannot_fit():
+        if self._too_few_cells() or self._lacks_devices():
             return False
         if _alike(self.guest):
             return self._try_combinations(max_steps)
         return self._try_arrangements(max_steps)
-
-    def _cannot_fit(self) -> bool:
-        return self._too_few_cells() or self._lacks_devices()
 
     def _too_few_cells(self) -> bool:
         kinds = {_needs(cell): cell for cell in self.guest.cells}.values()

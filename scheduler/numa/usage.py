@@ -96,39 +96,17 @@ def consume_instance(
 ) -> Consumption:
     """Account one instance on its selected host."""
     requests = () if demand.requests is None or pools is None else demand.requests
-    before = Consumption(host, pools, demand.guest)
-    after = _consume_topology(fitter, before, demand.limits, requests, demand.mappings)
-    if after.problem or not requests or after.pools is None:
-        return after
-    return _consume_devices(after, after.pools, requests, demand.mappings)
-
-
-def _consume_topology(
-    fitter: Fitter,
-    before: Consumption,
-    limits: Limits | None,
-    requests: tuple[PciRequest, ...],
-    mappings: Mappings | None,
-) -> Consumption:
-    # The pools are passed without requests too: free devices decide on the order of the cells.
-    host, guest = before.host, before.guest
-    if host is None or not host.cells or guest is None:
-        return before
-    fit = fitter.fit(host, guest, limits, before.pools, requests, mappings)
-    after = replace(before, guest=fit.fitted)
-    if fit.fitted is None:
-        return after
-    try:
-        return replace(after, host=consume(host, fit.fitted))
-    except PinConflict as conflict:
-        return replace(after, problem=str(conflict))
-
-
-def _consume_devices(
-    before: Consumption, pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Mappings | None
-) -> Consumption:
+    guest = demand.guest
+    if host is not None and host.cells and guest is not None:
+        # The pools are passed without requests too: free devices decide on the order of the cells.
+        guest = fitter.fit(host, guest, demand.limits, pools, requests, demand.mappings).fitted
+        try:
+            host = consume(host, guest) if guest else host
+        except PinConflict as conflict:
+            return Consumption(host, pools, guest, str(conflict))
+    if pools is None or not requests:
+        return Consumption(host, pools, guest)
     # On a host without topology the ids of the guest cells are used as ids of host cells, as in nova.
-    cells = before.guest.cell_ids if before.guest else frozenset()
-    sockets = before.host.sockets if before.host else None
-    left, reason = served(pools, requests, mappings, ChosenCells(cells, sockets))
-    return replace(before, pools=pools.with_counts(left), problem=reason)
+    chosen = ChosenCells(guest.cell_ids if guest else frozenset(), host.sockets if host else None)
+    left, reason = served(pools, requests, demand.mappings, chosen)
+    return Consumption(host, pools.with_counts(left), guest, reason)

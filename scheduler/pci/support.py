@@ -57,14 +57,3 @@ def served(
     offer = make_offer(pools, requests, mappings)
     counts, refusal = consume_devices(offer, chosen)
     return counts, (pools.problem or explain_refusal(refusal, offer, chosen)) if refusal else ""
-
-
-def usable_candidates(
-    pools: PoolSet, requests: tuple[PciRequest, ...], mappings: Sequence[Mappings | None]
-) -> list[int]:
-    """Return the allocation candidates of a host whose devices can serve the requests on any NUMA cells.
-
-    Returns:
-        Their positions in ``mappings``, in order.
-    """
-    return [i for i, mapping in enumerate(mappings) if not served(pools, requests, mapping)[1]]

@@ -52,12 +52,8 @@ def _check_encryption(model: str, wishes: FlavorAndImage) -> None:
 def persistent_memory(group: Group, wishes: FlavorAndImage) -> None:
     """``hw:pmem``: a comma-separated list of namespace labels."""
     labels = (label.strip() for label in wishes.extra_specs.get("hw:pmem", "").split(","))
-    wanted = Counter(_pmem_class(label) for label in labels if label)
-    group.resources.update(wanted)
-
-
-def _pmem_class(label: str) -> str:
-    return os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label}")
+    name = os_resource_classes.normalize_name
+    group.resources.update(Counter(name(f"PMEM_NAMESPACE_{label}") for label in labels if label))
 
 
 class Vtpm(NamedTuple):

@@ -72,7 +72,7 @@ class Ranking:
         self.request = request
         self._options = options
         self.observer = observer
-        self._carried = _carried(request)
+        self._carried = carried_state(request.progress.guest)
         self._refused: set[ViewPosition] = set()
         self.hosts = narrowed.hosts
         self._filter(0, None)
@@ -84,7 +84,7 @@ class Ranking:
     def refresh(self, number: int, changed: ViewIndex) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
         self._number = number
-        before, self._carried = self._carried, _carried(self.request)
+        before, self._carried = self._carried, carried_state(self.request.progress.guest)
         self._judge_again(number, self.hosts.positions[[changed]], only_these=self._carried == before)
 
     def refresh_pending(self) -> None:
@@ -188,11 +188,6 @@ class Ranking:
 
     def _rest(self) -> str:
         return f" and {len(self) - SHOWN} more" if len(self) > SHOWN else ""
-
-
-def _carried(request: SchedulingRequest) -> tuple | None:
-    """Return what an instance leaves to the next one that verdicts on all hosts depend on."""
-    return carried_state(request.progress.guest)
 
 
 def _shuffled(indices: list[int]) -> Iterator[int]:

@@ -66,7 +66,7 @@ class ServerGroups:
     def _updated(
         self, request: SchedulingRequest, group: ServerGroup, uuid: str, source: GroupSource
     ) -> SchedulingRequest:
-        members = _current_members(group, uuid, source)
+        members = tuple(dict.fromkeys([*group.members, *source.members_of(uuid)]))
         is_hard = AFFINITY in (group.policy, *group.policies)
         return request.with_group(
             members, self._current_hosts(group, members, source) if is_hard else group.hosts
@@ -85,8 +85,3 @@ class ServerGroups:
             )
             hosts = hosts.union(group.hosts)
         return sorted(hosts) or group.hosts
-
-
-def _current_members(group: ServerGroup, uuid: str, source: GroupSource) -> Sequence[str]:
-    """Return the members, with those that were added since the request was made."""
-    return tuple(dict.fromkeys([*group.members, *source.members_of(uuid)]))

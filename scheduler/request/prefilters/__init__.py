@@ -37,7 +37,7 @@ def run(spec, context, services: PrefilterServices) -> None:
 
     Raises:
         RequestFilterFailed: A pre-filter refused the request. Changes made before stay.
-        InvalidRequest: Or a subclass: flavor and image contradict each other.
+        InvalidRequest: Or a subclass: flavor and image contradict each other, or have an unknown value.
         NetworkError: Neutron was needed and failed.
     """
     for prefilter in PREFILTERS:

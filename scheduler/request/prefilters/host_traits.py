@@ -136,23 +136,14 @@ def accelerators_filter(spec, _context, _services: PrefilterServices) -> bool:
 
 
 def packed_virtqueue_filter(spec, _context, _services: PrefilterServices) -> bool:
-    """``hw:virtio_packed_ring`` or ``hw_virtio_packed_ring`` (4.9).
-
-    Raises:
-        FlavorImageConflict: They differ.
-    """
+    """``hw:virtio_packed_ring`` or ``hw_virtio_packed_ring`` (4.9)."""
     if FlavorAndImage(spec).agreed_flag("hw:virtio_packed_ring", "hw_virtio_packed_ring"):
         require_root(spec, "COMPUTE_NET_VIRTIO_PACKED")
     return True
 
 
 def virtio_sound_filter(spec, _context, _services: PrefilterServices) -> bool:
-    """``hw:sound_model`` or ``hw_sound_model``; only ``virtio`` needs a trait (4.13).
-
-    Raises:
-        FlavorImageConflict: They differ.
-        InvalidSetting: The model does not exist.
-    """
+    """``hw:sound_model`` or ``hw_sound_model``; only ``virtio`` needs a trait (4.13)."""
     if FlavorAndImage(spec).agreed_choice("hw:sound_model", "hw_sound_model", _SOUND_MODELS) != "virtio":
         return False
     require_root(spec, "COMPUTE_SOUND_MODEL_VIRTIO")
@@ -166,12 +157,7 @@ _TPM_SECURITY = {
 
 
 def ephemeral_encryption_filter(spec, _context, _services: PrefilterServices) -> bool:
-    """``hw:ephemeral_encryption``, ``hw:ephemeral_encryption_format`` and their image properties (4.12).
-
-    Raises:
-        FlavorImageConflict: Flavor and image differ.
-        InvalidSetting: The format does not exist.
-    """
+    """``hw:ephemeral_encryption``, ``hw:ephemeral_encryption_format`` and their image properties (4.12)."""
     wishes = FlavorAndImage(spec)
     if not wishes.agreed_flag("hw:ephemeral_encryption", "hw_ephemeral_encryption"):
         return False

@@ -2,7 +2,7 @@ import pytest
 
 from scheduler.pci.pools import PoolSet, from_flat
 from scheduler.pci.requests import make_request
-from scheduler.pci.support import served, usable_candidates
+from scheduler.pci.support import served
 
 POOLS = from_flat({"vendor_id": "8086", "product_id": "154d", "count": 1, "rp_uuid": name} for name in "ab")
 NIC = {"vendor_id": "8086", "product_id": "154d"}
@@ -36,24 +36,9 @@ def test_devices_are_consumed_until_a_request_is_refused(pools, requests, mappin
     assert (pools.with_counts(counts).counts, why) == (left, reason)
 
 
-@pytest.mark.parametrize(
-    ("pools", "requests", "mappings", "usable"),
-    [
-        (POOLS, (REQUEST,), [{"r-0": ["c"]}, {"r-0": ["b"]}, {}], [1, 2]),
-        (POOLS, (), [{}, None], [0, 1]),
-        (PoolSet(), (REQUEST,), [{}], []),
-        (PoolSet(problem="unreadable"), (REQUEST,), [{}], []),
-        (PoolSet(problem="unreadable"), (), [{}], [0]),
-        (POOLS, (REQUEST,), [], []),
-    ],
-)
-def test_candidates_that_the_devices_can_serve_are_usable(pools, requests, mappings, usable):
-    assert usable_candidates(pools, requests, mappings) == usable
-
-
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_claimed_candidate_is_served_by_the_provider_it_was_accepted_for(name):
-    mappings = [{"r-0": [name]}]
-    assert usable_candidates(POOLS, (REQUEST,), mappings) == [0]
-    taken = POOLS.with_counts(served(POOLS, (REQUEST,), mappings[0])[0])
-    assert not usable_candidates(taken, (REQUEST,), mappings)
+    mapping = {"r-0": [name]}
+    left, reason = served(POOLS, (REQUEST,), mapping)
+    assert not reason
+    assert served(POOLS.with_counts(left), (REQUEST,), mapping)[1]
