@@ -6,7 +6,6 @@ checks again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,31 +22,24 @@ from scheduler.request.scheduling_request import SchedulingRequest
 LOG = logging.getLogger(f"nova.{__name__}")
 
 
-@dataclass(frozen=True)
-class AllocationRatio:
-    """By how much an amount of a host may be overcommitted.
+def _ratios(hosts: HostView, column: str, by_aggregate: bool) -> np.ndarray:
+    """Return the ratios of a column, or the smallest number that a host's aggregates have under its name.
 
-    Attributes:
-        column: The column of the ratio, also the metadata key that overrides it.
-        by_aggregate: Whether the smallest number that a host's aggregates have under that key has precedence,
-            if all of them are numbers.
+    The column counts too where one of their values is no number.
     """
+    own = hosts.numbers(column)
+    if not by_aggregate:
+        return own
+    stored = hosts.coded("aggregates").spread(
+        lambda aggregates: aggregates.smallest(column, float, np.nan), np.float64
+    )
+    return np.where(np.isnan(stored), own, stored)
 
-    column: str
-    by_aggregate: bool
 
-    def of_hosts(self, hosts: HostView) -> np.ndarray:
-        own = hosts.numbers(self.column)
-        if not self.by_aggregate:
-            return own
-        stored = hosts.coded("aggregates").spread(
-            lambda aggregates: aggregates.smallest(self.column, float, np.nan), np.float64
-        )
-        return np.where(np.isnan(stored), own, stored)
-
-    def of(self, host: HostState) -> float:
-        own = getattr(host, self.column)
-        return aggregate_set(host).smallest(self.column, float, own) if self.by_aggregate else own
+def _ratio(host: HostState, column: str, by_aggregate: bool) -> float:
+    """Return the same for one host."""
+    own = getattr(host, column)
+    return aggregate_set(host).smallest(column, float, own) if by_aggregate else own
 
 
 class _Amount(NamedTuple):
@@ -83,11 +75,10 @@ class RamFilter(HostFilter):
 
     def prepare(self, request: SchedulingRequest) -> Judge:
         amount, wanted = self.amount, self.amount.wanted(request.spec)
-        ratio = AllocationRatio(amount.ratio, self.by_aggregate)
 
         def passes(hosts: HostView) -> np.ndarray:
             total = hosts.numbers(amount.total) * amount.unit
-            limit = total * ratio.of_hosts(hosts)
+            limit = total * _ratios(hosts, amount.ratio, self.by_aggregate)
             usable = limit - (total - hosts.numbers(amount.free))
             passed = (total >= wanted) & (usable >= wanted)
             hosts.set_limits(passed, amount.limit, limit / amount.unit)
@@ -95,7 +86,8 @@ class RamFilter(HostFilter):
 
         def reason(host: HostState) -> str:
             total = getattr(host, amount.total) * amount.unit
-            usable = total * ratio.of(host) - (total - getattr(host, amount.free))
+            ratio = _ratio(host, amount.ratio, self.by_aggregate)
+            usable = total * ratio - (total - getattr(host, amount.free))
             if total < wanted:
                 return f"requested {wanted} MB, host has {total} MB in all"
             return f"requested {wanted} MB, usable {usable:.0f} MB"
@@ -159,7 +151,7 @@ class CoreFilter(HostFilter):
         self._warnings = RateLimitedLogger(LOG)
 
     def prepare(self, request: SchedulingRequest) -> Judge:
-        wanted, ratio = request.spec.vcpus, AllocationRatio("cpu_allocation_ratio", self.by_aggregate)
+        wanted = request.spec.vcpus
 
         def passes(hosts: HostView) -> np.ndarray:
             total = hosts.numbers("vcpus_total")
@@ -167,13 +159,13 @@ class CoreFilter(HostFilter):
             if unknown.any():
                 text = "Hosts that report no vCPUs and pass unchecked: %d"
                 self._warnings.warning("vcpus", text, np.count_nonzero(unknown))
-            limit = total * ratio.of_hosts(hosts)
+            limit = total * _ratios(hosts, "cpu_allocation_ratio", self.by_aggregate)
             hosts.set_limits(~unknown & (limit > 0), "vcpu", limit)
             enough = limit - hosts.numbers("vcpus_used") >= wanted
             return unknown | (enough & ((limit <= 0) | (wanted <= total)))
 
         def reason(host: HostState) -> str:
-            limit = host.vcpus_total * ratio.of(host)
+            limit = host.vcpus_total * _ratio(host, "cpu_allocation_ratio", self.by_aggregate)
             return f"requested {wanted} vCPUs, free {limit - host.vcpus_used:g} of {limit:g}"
 
         return Judge(passes, reason)
