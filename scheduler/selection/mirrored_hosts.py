@@ -42,8 +42,7 @@ class MirroredHosts:
         self._pending = pending
         self._rows_of: tuple[object, object] = (None, None)
         self._rows = np.empty(0, np.int64)
-        self._unseen_of: tuple[object, object] = (None, None)
-        self._unseen = np.empty(0, np.int64)
+        self._unseen_of = self._unseen = self._rows
         self._lock = threading.Lock()
         self._last: HostTable | None = None
 
@@ -64,23 +63,19 @@ class MirroredHosts:
             return None
         hosts = table()
         self._report_freed(hosts)
-        rows = self._rows_of_nodes(hosts, answer)
+        rows = self._rows_in(hosts, answer.uuids)
         if self._looks_up:
             newer = self._newer_nodes(hosts, rows, answer, cell_uuid)
             if newer and self._mirror.look_up(answer.query, newer):
                 asked_at, answer = self._pending.now(), self._mirror.find(queries)
                 if answer is None:
                     return None
-                rows = self._rows_of_nodes(hosts, answer)
+                rows = self._rows_in(hosts, answer.uuids)
         rows = rows[answer.rows]
         known = hosts.in_cell(TableRows(rows[rows >= 0]), cell_uuid)
         left = hosts.with_totals(known, answer.query.amounts)
         lists = CandidateLists(partial(_candidates, hosts, left, answer))
         return HostView.of(hosts, left, lists, self._instances, self._pending, asked_at), answer
-
-    def _rows_of_nodes(self, table: HostTable, answer: MirrorAnswer) -> np.ndarray:
-        with self._lock:
-            return self._rows_in(table, answer.uuids)
 
     def _newer_nodes(
         self, table: HostTable, rows: np.ndarray, answer: MirrorAnswer, cell_uuid: str | None
@@ -92,8 +87,7 @@ class MirroredHosts:
         Args:
             rows: The row of each node of the answer.
         """
-        with self._lock:
-            found = [self._unseen_rows(table, answer.uuids)]
+        found = [self._unseen_rows(table, rows)]
         nodes, query = answer.nodes, answer.query
         closed = query.forbidden & {DISABLED}
         found.append(rows[nodes.gone | nodes.traits.suits(lambda traits: bool(closed & traits))])
@@ -107,26 +101,25 @@ class MirroredHosts:
             suits &= aggregates.spread(lambda aggregates: query.aggregates_suit(aggregates.uuids))
         return [table.rows[TableRow(int(row))].uuid for row in newer[suits]]
 
-    def _unseen_rows(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
-        """Return the rows of nodes that the mirror has not seen in Placement. The caller holds the lock."""
-        index = table.row_of_uuid
-        if self._unseen_of[0] is not uuids or self._unseen_of[1] is not index:
-            known = self._rows_in(table, uuids)
-            missing = np.ones(len(table), bool)
-            missing[known[known >= 0]] = False
-            has_seen = self._mirror.reader.has_seen
-            unseen = [row for row in np.flatnonzero(missing) if not has_seen(table.rows[row].uuid)]
-            self._unseen = np.array(unseen, np.int64)
-            self._unseen_of = uuids, index
-        return self._unseen
+    def _unseen_rows(self, table: HostTable, rows: np.ndarray) -> np.ndarray:
+        """Return the rows of nodes that the mirror has not seen in Placement, besides these ``rows``."""
+        with self._lock:
+            if self._unseen_of is not rows:
+                missing = np.ones(len(table), bool)
+                missing[rows[rows >= 0]] = False
+                has_seen = self._mirror.reader.has_seen
+                unseen = [row for row in np.flatnonzero(missing) if not has_seen(table.rows[row].uuid)]
+                self._unseen_of, self._unseen = rows, np.array(unseen, np.int64)
+            return self._unseen
 
     def _rows_in(self, table: HostTable, uuids: tuple[str, ...]) -> np.ndarray:
         """Return for each node its row, -1 for one that the table lacks; int64, shape (nodes,)."""
         index = table.row_of_uuid  # the rows are kept while neither changes
-        if self._rows_of[0] is not uuids or self._rows_of[1] is not index:
-            self._rows = np.fromiter((index.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
-            self._rows_of = uuids, index
-        return self._rows
+        with self._lock:
+            if self._rows_of[0] is not uuids or self._rows_of[1] is not index:
+                self._rows = np.fromiter((index.get(uuid, -1) for uuid in uuids), np.int64, len(uuids))
+                self._rows_of = uuids, index
+            return self._rows
 
     def _report_freed(self, table: HostTable) -> None:
         """Let the mirror read again what is used of nodes that lost instances since the last table."""
