@@ -7,8 +7,3 @@ def read(obj, name: str, default=None):
         return default
     value = getattr(obj, name)
     return default if value is None else value
-
-
-def first(values) -> str | None:
-    """Return the first of a nullable list, or None."""
-    return values[0] if values else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from scheduler import errors, objects
-from scheduler.request.reading import first, read
+from scheduler.request.reading import read
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ ANY_HOST = Targets()
 def named_target(spec: objects.RequestSpec) -> NamedTarget | None:
     """Return what to look up for a RequestSpec; None if it names neither host nor node."""
     destination = read(spec, "requested_destination")
-    host = read(destination, "host") or first(read(spec, "force_hosts"))
-    node = read(destination, "node") or first(read(spec, "force_nodes"))
+    host = read(destination, "host") or next(iter(read(spec, "force_hosts", ())), None)
+    node = read(destination, "node") or next(iter(read(spec, "force_nodes", ())), None)
     if not (host or node):
         return None
     return NamedTarget(host or None, node or None, read(read(destination, "cell"), "uuid"))

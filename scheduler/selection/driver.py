@@ -18,7 +18,7 @@ from scheduler.selection.host_claiming import NOT_ENOUGH, HostClaiming, all_mapp
 from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.selection.ranking import Ranking
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 
 More = Callable[[], HostView | None]
 """Further hosts, for a request of whose hosts none is left; None if there are no others."""
@@ -98,6 +98,6 @@ class FilterDriver:
         self, hosts: HostView, request: SchedulingRequest, observer: DecisionObserver = NO_OBSERVER
     ) -> Ranking:
         """Return the hosts that a request may have, with their weights for its first instance."""
-        chain, weighers = self.chain.prepare(request), prepare_weighers(self._weighers, request)
+        chain, weighers = self.chain.prepare(request), PreparedWeighers(self._weighers, request)
         options = self._conf.filter_scheduler
         return Ranking(chain, weighers, hosts, request, options, observer)

@@ -86,8 +86,14 @@ class HostWeigher:
         return self.conf.filter_scheduler[self.option] if self.option else 1.0
 
     def multiplier(self, hosts: HostView) -> float | np.ndarray:
-        """Return the factor of each host: one number for all, or float64 of shape (hosts,)."""
-        return by_aggregate(hosts, self.option, self.configured_multiplier())
+        """Return the factor of each host: one number for all, or float64 of shape (hosts,).
+
+        The configured one counts where aggregates have no number under ``option``, or something else besides.
+        """
+        aggregates, configured = hosts.coded("aggregates"), self.configured_multiplier()
+        if not any(value.raw(self.option) for value in aggregates.values):
+            return configured
+        return aggregates.spread(lambda value: value.smallest(self.option, float, configured), np.float64)
 
 
 class BaseWeigher(metaclass=abc.ABCMeta):
@@ -118,16 +124,3 @@ class BaseWeigher(metaclass=abc.ABCMeta):
 
 class BaseHostWeigher(BaseWeigher):
     """A preference that looks at one host after the other."""
-
-
-def by_aggregate(hosts: HostView, key: str, configured: float) -> float | np.ndarray:
-    """Return ``configured``, or what a host's aggregates store under ``key`` instead.
-
-    Args:
-        key: A metadata key; the smallest number under it counts.
-        configured: For hosts whose aggregates have no number, or something else besides.
-    """
-    aggregates = hosts.coded("aggregates")
-    if not any(value.raw(key) for value in aggregates.values):
-        return configured
-    return aggregates.spread(lambda value: value.smallest(key, float, configured), np.float64)

@@ -1,7 +1,5 @@
 """Puts instances of alike images together (spec: filters-and-weighers 3.12)."""
 
-from collections.abc import Mapping
-
 import numpy as np
 from oslo_config import cfg
 
@@ -41,19 +39,16 @@ class ImagePropertiesWeigher(HostWeigher):
         held = hosts.image_properties()
         # few images are distinct, and those that are alike are one object
         distinct = {id(image): image for images in held for image in images}
+        # The stored texts are read as the types that images have.
+        typed = {identity: ImageMetaProps.from_dict(image) for identity, image in distinct.items()}
         matches = {
-            identity: sum(self._ratio(name) for name, _ in wanted & typed(image))
-            for identity, image in distinct.items()
+            identity: sum(self._ratio(name) for name, _ in wanted & texts(image))
+            for identity, image in typed.items()
         }
         return np.array([sum(map(matches.__getitem__, map(id, images))) for images in held])
 
     def _ratio(self, name: str) -> float:
         return self.settings.get(name, 0.0) if self.settings else 1.0
-
-
-def typed(stored: Mapping[str, str]) -> Properties:
-    """Return the properties of an instance: its stored texts are read as the types that images have."""
-    return texts(ImageMetaProps.from_dict(dict(stored)))
 
 
 def texts(properties: ImageMetaProps) -> Properties:

@@ -24,8 +24,10 @@ class PreparedWeighers:
         needs: What must be loaded into the view before hosts are weighed.
     """
 
-    def __init__(self, weighers: Sequence[tuple[HostWeigher, Scorer]]) -> None:
-        self.weighers = tuple(weighers)
+    def __init__(self, weighers: Sequence[HostWeigher], request: SchedulingRequest) -> None:
+        """Prepare those of the weighers. Does no I/O."""
+        prepared = ((weigher, weigher.prepare(request)) for weigher in weighers)
+        self.weighers = tuple((weigher, scorer) for weigher, scorer in prepared if scorer is not None)
         self.needs = Needs()
         for weigher, scorer in self.weighers:
             self.needs |= Needs.declared(weigher.needs, scorer.instance_uuids)
@@ -33,12 +35,6 @@ class PreparedWeighers:
     def scores(self, hosts: HostView) -> "Scores":
         """Weigh all hosts. With none or one no scorer is called, as nothing could depend on it."""
         return Scores(self.weighers, hosts)
-
-
-def prepare_weighers(weighers: Sequence[HostWeigher], request: SchedulingRequest) -> PreparedWeighers:
-    """Prepare all weighers for a request. Does no I/O."""
-    prepared = ((weigher, weigher.prepare(request)) for weigher in weighers)
-    return PreparedWeighers([(weigher, scorer) for weigher, scorer in prepared if scorer is not None])
 
 
 class Scores:

@@ -11,7 +11,7 @@ from scheduler.hosts.view import HostView
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.weights import builtin as weights
 from scheduler.weights.base import HostWeigher
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.report import Measurement, best
@@ -73,7 +73,7 @@ def _asking(rule: HostFilter | HostWeigher, spec: objects.RequestSpec) -> Callab
         return judge.passes(hosts)
 
     def weigh(hosts: HostView) -> Any:
-        prepared = prepare_weighers([rule], request)
+        prepared = PreparedWeighers([rule], request)
         hosts.load(prepared.needs)
         return prepared.scores(hosts).totals()
 

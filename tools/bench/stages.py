@@ -25,7 +25,7 @@ from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tools.bench import hosts as synthetic
 from tools.bench import requests
 from tools.bench.multicreate import Granting
@@ -70,7 +70,7 @@ class Stages:
             "view": self.view,
             "filters": lambda: self.chain.prepare(self.request()).run(view.at(every_row)),
             "weighers": lambda: (
-                prepare_weighers(self.weighers, self.request()).scores(view.at(every_row)).totals()
+                PreparedWeighers(self.weighers, self.request()).scores(view.at(every_row)).totals()
             ),
             "reply": lambda: self.serializer.serialize_entity(None, reply),
             "view to selections, in one go": self.select,

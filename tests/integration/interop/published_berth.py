@@ -27,7 +27,7 @@ from scheduler.pci.pools import from_flat  # noqa: E402
 from scheduler.rules import drivers, nova_modules  # noqa: E402
 from scheduler.rules.load_filters import ForeignFilter  # noqa: E402
 from scheduler.rules.load_weighers import ForeignWeigher  # noqa: E402
-from scheduler.weights.scores import prepare_weighers  # noqa: E402
+from scheduler.weights.scores import PreparedWeighers  # noqa: E402
 from tests.builders import make_host, make_view  # noqa: E402
 from tests.unit.filters.asking import make_request, verdicts  # noqa: E402
 
@@ -71,7 +71,7 @@ def main():
             found["filters"][rule.name] = dict(zip(names, verdicts(rule, view, request()), strict=True))
     for weigher in rules.weighers:
         if isinstance(weigher, ForeignWeigher):
-            scores = prepare_weighers([weigher], request()).scores(view).totals().tolist()
+            scores = PreparedWeighers([weigher], request()).scores(view).totals().tolist()
             found["weights"][weigher.name] = dict(zip(names, scores, strict=True))
     return found
 

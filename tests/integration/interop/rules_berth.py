@@ -20,7 +20,7 @@ from scheduler.selection.consume import consume
 from scheduler.selection.narrowing import narrow
 from scheduler.selection.ranking import Ranking, descending
 from scheduler.weights import builtin as weighers
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.integration.interop.rules_cases import FILTERS
 
 NOT_FOR_SEVERAL = {"MetricsWeigher", "ImagePropertiesWeigher"}
@@ -107,7 +107,7 @@ class _Judge:
         return {"weights": seen, "order": [[int(i), float(totals[i])] for i in descending(totals)]}
 
     def totals(self, rules):
-        prepared = prepare_weighers(rules, SchedulingRequest.of(self.request))
+        prepared = PreparedWeighers(rules, SchedulingRequest.of(self.request))
         self.hosts.load(prepared.needs)
         return prepared.scores(self.hosts).totals()
 
@@ -123,7 +123,7 @@ class _Judge:
             if ranking:
                 ranking.refresh(number, chosen)
             else:
-                prepared = chain.prepare(request), prepare_weighers(weighing, request)
+                prepared = chain.prepare(request), PreparedWeighers(weighing, request)
                 ranking = Ranking(*prepared, view, request, self.conf.filter_scheduler)
             if not len(ranking):
                 break

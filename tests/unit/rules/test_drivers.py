@@ -5,7 +5,7 @@ import pytest
 from scheduler import conf as options
 from scheduler.rules.drivers import load_rules
 from scheduler.weights.amounts import RandomWeigher
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_host, make_view
 from tests.support.options import make_conf
 from tests.unit.filters.asking import make_request
@@ -35,7 +35,7 @@ def test_the_chance_scheduler_leaves_out_only_hosts_that_are_down():
 def test_the_chance_scheduler_prefers_each_host_at_times():
     view = make_view([make_host(name).ram(ram) for name, ram in [("a", 1), ("b", 2), ("c", 4096)]])
     weigher = RandomWeigher(make_conf(), random.Random(1))
-    best = [prepare_weighers([weigher], make_request()).scores(view).totals().argmax() for _ in range(50)]
+    best = [PreparedWeighers([weigher], make_request()).scores(view).totals().argmax() for _ in range(50)]
     assert set(best) == {0, 1, 2}
 
 

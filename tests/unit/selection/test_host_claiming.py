@@ -17,7 +17,7 @@ from scheduler.rules import load_weighers
 from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.host_claiming import HostClaiming
 from scheduler.selection.ranking import Ranking
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_table, make_view, uuid_of
 from tests.support.clock import Clock
 from tests.unit.selection.requests import (
@@ -42,7 +42,7 @@ def claiming_in(view, claims, ram_weight_multiplier=1.0, spec=None, **options):
         weight_classes=["nova.scheduler.weights.ram.RAMWeigher"], ram_weight_multiplier=ram_weight_multiplier
     )
     request = make_request(spec)
-    prepared = FilterChain(()).prepare(request), prepare_weighers(load_weighers.load(conf), request)
+    prepared = FilterChain(()).prepare(request), PreparedWeighers(load_weighers.load(conf), request)
     ranking = Ranking(*prepared, view, request, conf.filter_scheduler)
     return ranking, HostClaiming(ranking, claims, **options)
 

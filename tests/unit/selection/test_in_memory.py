@@ -11,7 +11,7 @@ from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.consume import consume
 from scheduler.selection.ranking import Ranking
 from scheduler.weights import builtin as built_in_weighers
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import CELL, Instances, make_host, make_view
 from tests.unit.selection.requests import make_conf, make_spec
 
@@ -84,7 +84,7 @@ def test_all_rules_run_on_a_table_in_memory_once_their_needs_are_loaded(policy):
     view = make_view(cloud, instances=source)
     request = SchedulingRequest.of(demanding_spec(policy), UUIDS)
     chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
-    weighers = prepare_weighers([cls(conf) for cls in built_in_weighers.ALL], request)
+    weighers = PreparedWeighers([cls(conf) for cls in built_in_weighers.ALL], request)
     view.load(chain.needs | weighers.needs)
     source.closed = True
     ranking = Ranking(chain, weighers, view, request, conf.filter_scheduler)
@@ -102,7 +102,7 @@ def test_a_plain_boot_needs_nothing_but_the_table():
     conf = make_conf()
     request = SchedulingRequest.of(make_spec(), UUIDS)
     chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
-    weighers = prepare_weighers([cls(conf) for cls in built_in_weighers.ALL], request)
+    weighers = PreparedWeighers([cls(conf) for cls in built_in_weighers.ALL], request)
     assert chain.needs | weighers.needs == Needs()
 
 
@@ -113,5 +113,5 @@ def test_what_a_forced_host_is_not_filtered_for_is_not_loaded():
     request = SchedulingRequest.of(spec, UUIDS)
     chain = FilterChain([cls(conf) for cls in built_in_filters.SHIPPED]).prepare(request)
     view = make_view(cloud, instances=source)
-    assert len(Ranking(chain, prepare_weighers([], request), view, request, conf.filter_scheduler)) == 1
+    assert len(Ranking(chain, PreparedWeighers([], request), view, request, conf.filter_scheduler)) == 1
     assert source.asked == 0

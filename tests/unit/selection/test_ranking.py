@@ -14,7 +14,7 @@ from scheduler.hosts.view import HostView
 from scheduler.numa.guest import guest_topology_from
 from scheduler.selection.ranking import HEAD, Ranking, descending
 from scheduler.weights.base import HostWeigher, Scorer
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_host, make_table, make_view
 from tests.unit.selection.requests import make_conf, make_request, make_spec
 
@@ -66,7 +66,7 @@ class FewInstances(Judge):
 def ranking_of(chain, weighers, view, request, conf):
     """Hosts ranked by these filter and weigher objects."""
     prepared = FilterChain(chain).prepare(request)
-    return Ranking(prepared, prepare_weighers(weighers, request), view, request, conf.filter_scheduler)
+    return Ranking(prepared, PreparedWeighers(weighers, request), view, request, conf.filter_scheduler)
 
 
 def by_ram(free_ram, chain=(), request=None, **options):
@@ -219,7 +219,7 @@ def test_judging_what_others_have_reserved_equals_judging_all_anew(free_ram, res
     def ranked():
         view = HostView.of(table, np.arange(len(table)), pending=pending)
         prepared = FilterChain([NotFull(conf)]).prepare(make_request())
-        weighers = prepare_weighers([ByExpectedRam(conf)], make_request())
+        weighers = PreparedWeighers([ByExpectedRam(conf)], make_request())
         return Ranking(prepared, weighers, view, make_request(), conf.filter_scheduler)
 
     ranking = ranked()

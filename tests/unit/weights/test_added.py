@@ -20,7 +20,7 @@ from scheduler.weights.added import (
     LeavingHostWeigher,
     SameHostWeigher,
 )
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import CELL, Instances, make_host, make_view
 from tests.support.campaigns import examples
 from tests.support.options import make_conf
@@ -201,7 +201,7 @@ def requests():
 def ranked(hosts, request, conf):
     view = make_view(hosts, instances=Instances(hosts))
     chain = FilterChain(load_filters.load(conf)).prepare(request)
-    weighers = prepare_weighers(load_weighers.load(conf), request)
+    weighers = PreparedWeighers(load_weighers.load(conf), request)
     ranking = Ranking(chain, weighers, view, request, conf.filter_scheduler)
     names = [row.host for row in ranking.hosts.rows]
     order = [names[index] for index in ranking.best_first()]

@@ -9,7 +9,7 @@ from scheduler.rules.load_weighers import normalize
 from scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher
 from scheduler.weights.amounts import RAMWeigher
 from scheduler.weights.base import HostWeigher, Scorer
-from scheduler.weights.scores import clamped, prepare_weighers
+from scheduler.weights.scores import PreparedWeighers, clamped
 from tests.builders import make_host, make_view
 from tests.unit.weights.weighing import make_request, scores, totals
 
@@ -126,9 +126,9 @@ def test_a_weigher_is_prepared_once_for_all_instances_of_a_request():
 def test_weighers_that_apply_say_what_must_be_loaded():
     group = InstanceGroup(policy="soft-affinity", members=["m1", "m2"])
     weighers = [ServerGroupSoftAffinityWeigher(None), ServerGroupSoftAntiAffinityWeigher(None)]
-    needs = prepare_weighers(weighers, make_request(instance_group=group)).needs
+    needs = PreparedWeighers(weighers, make_request(instance_group=group)).needs
     assert needs == Needs(frozenset({"m1", "m2"}))
-    assert prepare_weighers(weighers, make_request()).needs == Needs()
+    assert PreparedWeighers(weighers, make_request()).needs == Needs()
 
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=12), st.data())

@@ -2,7 +2,7 @@
 
 from scheduler import objects
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.weights.scores import prepare_weighers
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_view
 from tests.support.options import make_conf
 
@@ -25,7 +25,7 @@ def request_of(spec):
 
 def scores(weighers, view, request=None):
     """The scores by weigher objects of the hosts of a view, with what they need loaded."""
-    prepared = prepare_weighers(weighers, request or make_request())
+    prepared = PreparedWeighers(weighers, request or make_request())
     view.load(prepared.needs)
     return prepared.scores(view)
 
