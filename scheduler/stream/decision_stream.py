@@ -76,38 +76,6 @@ class StreamStatus:
     unreadable: int = 0
 
 
-class SenderCounters:
-    """The last counter of each sender. One thread at a time may use it.
-
-    Attributes:
-        lost: How many records are missing.
-    """
-
-    def __init__(self, warnings: RateLimitedLogger) -> None:
-        self.lost = 0
-        self._warnings = warnings
-        self._last: LRUCache[str, int] = LRUCache(MOST_SENDERS)
-
-    def is_new(self, record: Record, *, is_replayed: bool) -> bool:
-        """Return whether a record was not seen before, and count those that are missing before it.
-
-        Args:
-            is_replayed: Whether it may be of the time before the subscription: then any counter that goes
-                back belongs to a record that was seen before.
-        """
-        last = self._last.get(record.sender)
-        ahead = 1 if last is None else record.counter - last
-        if ahead > FARTHEST or (ahead <= 0 and (is_replayed or ahead > -REPEATED)):
-            return False
-        self._last[record.sender] = record.counter
-        if ahead > 1:
-            self.lost += ahead - 1
-            self._warnings.warning(
-                "lost", "Records of another scheduler are missing in the decision stream: %d", ahead - 1
-            )
-        return True
-
-
 class Membership:
     """Which schedulers are alive, this one among them. Any thread may use it."""
 
@@ -171,7 +139,7 @@ class DecisionStream:
         self._clock, self._monotonic = clock, monotonic
         self._outage = OutageLog(LOG, UNAVAILABLE, AVAILABLE, monotonic)
         self._warnings = RateLimitedLogger(LOG, clock=monotonic)
-        self._counters = SenderCounters(self._warnings)
+        self._last_counters: LRUCache[str, int] = LRUCache(MOST_SENDERS)  # by sender
         self.membership = Membership(own, monotonic)
         self._writer = StreamWriter(
             lambda: broker.connect("writer"),
@@ -189,7 +157,7 @@ class DecisionStream:
             monotonic,
         )
         self.sharing = SharedDecisions(state, self._writer.publish)
-        self._applied = self._unreadable = 0
+        self._applied = self._unreadable = self._lost = 0
 
     # -- life ------------------------------------------------------------------------------------------------
 
@@ -231,7 +199,7 @@ class DecisionStream:
             schedulers=len(self.membership.alive()),
             dropped=self._writer.dropped,
             received=self._applied,
-            lost=self._counters.lost,
+            lost=self._lost,
             unreadable=self._unreadable,
         )
 
@@ -271,12 +239,31 @@ class DecisionStream:
                 reader.see_own(record.counter)
                 if not reader.is_replaying:
                     self._outage.report_success()
-        elif self._counters.is_new(record, is_replayed=is_replayed):
+        elif self._is_new(record, is_replayed=is_replayed):
             self._applied += 1
             # Clocks of other hosts may be wrong; they matter only for what was written before subscribing.
             age = max(0.0, self._clock() - record.time) if is_replayed else 0.0
             self.membership.note(record, age)
             self.sharing.apply(record, age)
+
+    def _is_new(self, record: Record, *, is_replayed: bool) -> bool:
+        """Return whether a record was not seen before, and count those that are missing before it.
+
+        Args:
+            is_replayed: Whether it may be of the time before the subscription: then any counter that goes
+                back belongs to a record that was seen before.
+        """
+        last = self._last_counters.get(record.sender)
+        ahead = 1 if last is None else record.counter - last
+        if ahead > FARTHEST or (ahead <= 0 and (is_replayed or ahead > -REPEATED)):
+            return False
+        self._last_counters[record.sender] = record.counter
+        if ahead > 1:
+            self._lost += ahead - 1
+            self._warnings.warning(
+                "lost", "Records of another scheduler are missing in the decision stream: %d", ahead - 1
+            )
+        return True
 
 
 class NoStream:
