@@ -27,9 +27,7 @@ WAIT_TIMEOUT = 30.0
 MAX_PROBE_INTERVAL = 2.0
 
 
-def guarded(
-    get_access: Callable[..., Any], breaker: CircuitBreaker, wait_timeout: float = WAIT_TIMEOUT
-) -> Callable[..., Any]:
+def guarded(get_access: Callable[..., Any], breaker: CircuitBreaker) -> Callable[..., Any]:
     """Return what stands in for ``get_access`` of an identity plugin, the source of all its tokens.
 
     It raises ``ConnectFailure`` if Keystone is left out, or another thread is still waiting for it.
@@ -37,7 +35,7 @@ def guarded(
     lock = threading.Lock()
 
     def access(session: Any, **options: Any) -> Any:
-        patience = wait_timeout if breaker.open_reason is None else 0.0
+        patience = WAIT_TIMEOUT if breaker.open_reason is None else 0.0
         with waiting_for("a token of Keystone"):
             if not lock.acquire(timeout=deadline.current().bound(patience)):
                 raise exceptions.ConnectFailure("Keystone has not answered another thread yet")

@@ -240,11 +240,7 @@ class PendingPlacements:
         node = table.rows[row]
         expires_at = self._clock() + LIFETIME
         placement = PendingPlacement(instance, node.uuid, amounts, node.updated, expires_at, demand=demand)
-        with self._lock:
-            before = self.changes
-            self._remove([instance])
-            self._put(placement)
-            made = self.changes - before
+        made = self._put(placement)
         if self.listener is not None:
             self.listener.reserved(placement)
         return placement, made
@@ -288,9 +284,7 @@ class PendingPlacements:
         placement = PendingPlacement(
             instance, node, amounts, updated, self._clock() + LIFETIME - age, shared=True, demand=demand
         )
-        with self._lock:
-            self._remove([instance])
-            self._put(placement)
+        self._put(placement)
         if granted:
             self.grant(instance)
         return True
@@ -365,12 +359,16 @@ class PendingPlacements:
                 self._add_to(sums, placement)
         return sums
 
-    def _put(self, placement: PendingPlacement) -> None:
-        self.changes += 1
-        self._placements[placement.instance] = placement
-        self.claims.begin(placement.node, placement.instance)
-        self.demands.put(placement.node, placement.instance, placement.demand)
-        self._add_to(self._sums, placement)
+    def _put(self, placement: PendingPlacement) -> int:
+        """Add a placement in place of the one of its instance; return how many changes this was."""
+        with self._lock:
+            changes = 1 + len(self._remove([placement.instance]))
+            self.changes += 1
+            self._placements[placement.instance] = placement
+            self.claims.begin(placement.node, placement.instance)
+            self.demands.put(placement.node, placement.instance, placement.demand)
+            self._add_to(self._sums, placement)
+        return changes
 
     def _remove(self, instances: Iterable[str]) -> list[PendingPlacement]:
         removed = [

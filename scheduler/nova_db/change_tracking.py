@@ -380,13 +380,11 @@ class CellTracker:
         loader: RowLoader,
         clock: Callable[[], float] = time.monotonic,
         down_time: Callable[[], float] = lambda: 60.0,
-        now: Callable[[], datetime] = utcnow,
     ) -> None:
         """Track nothing yet.
 
         Args:
             down_time: Returns the seconds without a heartbeat after which a service is down.
-            now: Returns the time in UTC, without a zone.
         """
         self.rows = CellRows()
         self._cell = cell
@@ -395,8 +393,8 @@ class CellTracker:
         self._lock = threading.Lock()
         self._service_rows: Mapping[int, ServiceRow] | None = None
         self._aged: tuple[CellRows, float, CellRows] | None = None
-        self._services = ServiceTracker(down_time, clock, now)
-        self._nodes = NodeTracker(clock, now)
+        self._services = ServiceTracker(down_time, clock)
+        self._nodes = NodeTracker(clock)
 
     def update(self, engine: Engine, hosts: frozenset[str] | None = None) -> bool:
         """Bring ``rows`` up to date.

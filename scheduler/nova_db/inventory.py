@@ -119,7 +119,7 @@ class HostInventory:
         self.store.start()
         self._reported.loop.start()
 
-    def wait_until_ready(self, timeout: float, sleep: Callable[[float], None] = time.sleep) -> bool:
+    def wait_until_ready(self, timeout: float) -> bool:
         """Wait until cells and aggregates have been read from the API database once, and then the hosts.
 
         Without aggregates no host would be in the zone that a request names, and none would be isolated.
@@ -140,7 +140,7 @@ class HostInventory:
             left = end - self.clock()
             if left <= 0:
                 return False
-            sleep(min(left, READY_INTERVAL))
+            time.sleep(min(left, READY_INTERVAL))
         table = self.store.snapshot(max_age)
         LOG.info("Loaded cells: %d, compute nodes: %d", len(self.cells.all), len(table))
         if self.partition.name:
