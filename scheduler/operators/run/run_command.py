@@ -27,7 +27,7 @@ from scheduler.operators.run.journal import (
     RunState,
     this_process,
 )
-from scheduler.operators.run.nova_api import NovaApi, PlacementView
+from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
 from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
 from scheduler.operators.run.runner import Round, Runner, Terminal, plan_of
 from scheduler.operators.shown import files
@@ -290,7 +290,6 @@ def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
 
     Raises:
         Surprise: Nova cannot be read.
-        ApiError: Nova does not enable a host.
         JournalUnusable: The state cannot be written.
     """
     state = journal.state
@@ -316,5 +315,8 @@ def _enabled(host: str, nova: NovaApi, reader: Reader, state: RunState) -> Enabl
     if host not in state.disabled or state.disabled[host] != service.disabled_reason:
         reason = service.disabled_reason or "none"
         return Enabled(host, False, f"it is disabled for another reason: {reason}")
-    nova.enable(service)
+    try:
+        nova.enable(service)
+    except ApiError as error:
+        return Enabled(host, False, str(error))
     return Enabled(host, True, None if service.state == "up" else "but it is down")

@@ -189,6 +189,20 @@ def test_undo_enables_also_hosts_that_have_left_the_aggregate(run, cloud):
     assert all(one.enabled for one in cloud.nova.machines.values())
 
 
+def test_undo_goes_on_after_a_host_that_nova_does_not_enable(run, cloud, monkeypatch):
+    run("drain", "h0", "h1", "--run")
+    enable = cloud.nova.enable
+
+    def refusing(service):
+        if service.host == "h0":
+            raise nova_api.Refused("409 conflict")
+        enable(service)
+
+    monkeypatch.setattr(cloud.nova, "enable", refusing)
+    status, output, _ = run("drain", "h0", "h1", "--undo")
+    assert (status, "h0: kept, 409 conflict" in output, "h1: enabled" in output) == (NO_PLACE, True, True)
+
+
 def test_each_cloud_and_each_goal_has_a_state_of_its_own(run, cloud, tmp_path):
     assert run("drain", "h0", "--run")[0] == 0
     with (tmp_path / "nova.conf").open("a") as config:
