@@ -73,16 +73,17 @@ def instance_uuids(value: object) -> list[str] | None:
     """
     if value is None:
         return None
-    uuids = text_list(value, "instance_uuids")
-    if len(uuids) > MOST_INSTANCES:
+    if not isinstance(value, list) or not all(isinstance(uuid, str) for uuid in value):
+        raise _wrong_type("instance_uuids", "a list of strings", value)
+    if len(value) > MOST_INSTANCES:
         raise errors.InvalidRequest(
-            f"instance_uuids has {len(uuids)} elements; at most {MOST_INSTANCES} are accepted"
+            f"instance_uuids has {len(value)} elements; at most {MOST_INSTANCES} are accepted"
         )
-    if not all(uuidutils.is_uuid_like(uuid) for uuid in uuids):
+    if not all(uuidutils.is_uuid_like(uuid) for uuid in value):
         raise errors.InvalidRequest("instance_uuids has an element that is no UUID")
-    if len(set(uuids)) != len(uuids):
+    if len(set(value)) != len(value):
         raise errors.InvalidRequest("instance_uuids names an instance twice")
-    return uuids
+    return value
 
 
 def flag(value: object, name: str) -> bool:
@@ -105,13 +106,6 @@ def number(value: object, name: str) -> float:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
         raise _wrong_type(name, "a number that is not negative", value)
-    return value
-
-
-def text_list(value: object, name: str) -> list[str]:
-    """Return a list of strings, which may be empty."""
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise _wrong_type(name, "a list of strings", value)
     return value
 
 
