@@ -113,7 +113,7 @@ class CapacityCheck:
         others: Claims of other processes that may have overlapped; 0: nothing is checked.
     """
 
-    looks_again = 1
+    looks_again: ClassVar[int] = 1
     free: Callable[[str], Mapping[str, float]]
     read: Callable[[str], Mapping[str, Usage]]
     others: int
@@ -184,7 +184,7 @@ class GroupCheck:
     """
 
     #: Those that give way release with their next request.
-    looks_again = 3
+    looks_again: ClassVar[int] = 3
     group: ServerGroup
     instances: frozenset[str]
     members_of: Callable[[str], Sequence[str]]
