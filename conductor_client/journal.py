@@ -109,12 +109,12 @@ class Journal:
 
     def wait(self, instance_uuids: Sequence[str], timeout: float) -> bool:
         """Wait until all these instances are in a final state; return whether they are."""
+        records = self._records
         with self._changed:
-            return self._changed.wait_for(lambda: all(map(self._is_final, instance_uuids)), timeout)
-
-    def _is_final(self, instance_uuid: str) -> bool:
-        record = self._records.get(instance_uuid)
-        return record is not None and record.state in FINAL
+            return self._changed.wait_for(
+                lambda: all(uuid in records and records[uuid].state in FINAL for uuid in instance_uuids),
+                timeout,
+            )
 
 
 class Reporter:

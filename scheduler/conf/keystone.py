@@ -3,6 +3,7 @@
 keystoneauth owns these options (spec: wire-and-config 6.5, placement-and-workflow 3.1).
 """
 
+import contextlib
 import dataclasses
 
 from keystoneauth1 import exceptions, loading
@@ -70,7 +71,9 @@ def register_plugins(conf: cfg.ConfigOpts) -> None:
     for group in auth_groups(conf):
         loading.register_auth_conf_options(conf, group)
         if conf[group].auth_type:
-            conf.register_opts(_plugin_options(conf[group].auth_type), group=group)
+            with contextlib.suppress(exceptions.NoMatchingPlugin):
+                plugin = loading.get_auth_plugin_conf_options(conf[group].auth_type)
+                conf.register_opts(plugin, group=group)
 
 
 def auth_groups(conf: cfg.ConfigOpts) -> set[str]:
@@ -83,27 +86,17 @@ def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     return [(service.group, _sample(service)) for service in SERVICES]
 
 
-def _plugin_options(name: str) -> list[cfg.Opt]:
-    try:
-        return loading.get_auth_plugin_conf_options(name)
-    except exceptions.NoMatchingPlugin:
-        return []
-
-
 def _sample(service: AuthGroup) -> list[cfg.Opt]:
     options = [*service.extra, *loading.get_session_conf_options(), *loading.get_auth_common_conf_options()]
     if service.service_type:
-        options += _adapter_sample(service.service_type)
+        adapter = loading.get_adapter_conf_options(include_deprecated=False)
+        interfaces = ["internal", "public"]
+        cfg.set_defaults(adapter, service_type=service.service_type, valid_interfaces=interfaces)
+        options += adapter
     names = {option.name for option in options}
     for plugin in SAMPLE_PLUGINS:
         for option in loading.get_auth_plugin_conf_options(plugin):
             if option.name not in names:
                 names.add(option.name)
                 options.append(option)
-    return options
-
-
-def _adapter_sample(service_type: str) -> list[cfg.Opt]:
-    options = loading.get_adapter_conf_options(include_deprecated=False)
-    cfg.set_defaults(options, service_type=service_type, valid_interfaces=["internal", "public"])
     return options

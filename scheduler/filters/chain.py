@@ -132,7 +132,9 @@ class PreparedChain:
             verdict = _verdict(rule, judge, hosts, changed)
             if verdict is None:
                 LOG.debug("Filter %s ends the filtering: no host is left", rule.name)
-                return _rejected_all(hosts, steps, rule, judge)
+                none = np.zeros(len(hosts), dtype=bool)
+                steps.append(Step(rule, judge, hosts, none))
+                return Filtered(hosts.where(none), np.flatnonzero(none), steps, ended=True)
             steps.append(Step(rule, judge, hosts, verdict))
             if not verdict.all():
                 changed = _moved(changed, verdict)
@@ -171,13 +173,6 @@ def _verdict(
             return None
         verdict[changed] = some
     return verdict
-
-
-def _rejected_all(hosts: HostView, steps: list[Step], rule: HostFilter, judge: Judge | None) -> Filtered:
-    none = np.zeros(len(hosts), dtype=bool)
-    return Filtered(
-        hosts.where(none), np.flatnonzero(none), [*steps, Step(rule, judge, hosts, none)], ended=True
-    )
 
 
 def _moved(changed: np.ndarray | None, verdict: np.ndarray) -> np.ndarray | None:

@@ -155,18 +155,10 @@ def usable_candidates(
     usable, current = [], guest
     for index, mapping in enumerate(mappings):
         attempt = fitter.fit(host, current, limits, pools, requests, mapping, budget=budget)
-        current = _next_guest(guest, attempt.guest_after)
+        current = attempt.guest_after or guest
+        if len(guest.cells) == 1:
+            # Its id and pins do not influence the next attempt, which is found in the cache without them.
+            current = guest.with_cells((replace(guest.cells[0], pagesize=current.cells[0].pagesize),))
         if attempt:
             usable.append(index)
     return usable
-
-
-def _next_guest(guest: GuestTopology, after: GuestTopology | None) -> GuestTopology:
-    """Return the guest with which the next attempt starts.
-
-    The id and the pins of a single cell do not influence it. They are left as they were, so that the next
-    attempt is found in the cache.
-    """
-    if after is None or len(guest.cells) > 1:
-        return after or guest
-    return guest.with_cells((replace(guest.cells[0], pagesize=after.cells[0].pagesize),))

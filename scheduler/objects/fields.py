@@ -72,17 +72,13 @@ class DateTime(ovo.DateTime):
 
     def coerce(self, obj, attr, value):
         if isinstance(value, str):
-            value = _parse_time(value)
+            try:
+                value = dt.datetime.fromisoformat(value)
+            except ValueError:
+                value = timeutils.parse_isotime(value)
         if not isinstance(value, dt.datetime):
             raise TypeError(f"A date and time is required in field {attr}, not a {type(value).__name__}")
         return value.astimezone(dt.UTC) if value.tzinfo else value.replace(tzinfo=dt.UTC)
-
-
-def _parse_time(text):
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        return timeutils.parse_isotime(text)
 
 
 class List(ovo.List):
