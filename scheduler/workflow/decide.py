@@ -10,7 +10,7 @@ reads and what claims the hosts, which it returns with the choice:
     caller                       world                             claims
     manager (``run``)            as it is now (``world``)          in Placement, secured before the reply
     shadow                       as it is now (``world``)          none: each is granted
-    berth-plan                   a snapshot (``planned_world``)    none: the plan charges them later
+    berth-plan                   a snapshot (``planned_cloud``)    none: the plan charges them later
 
 What happens on the way is noted in the ``Trace``, which becomes the document of the decision.
 """

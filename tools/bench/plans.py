@@ -25,7 +25,7 @@ def _survive(cloud: PlannedCloud, by: str | None) -> Any:
 PLANS: Mapping[str, Callable[[PlannedCloud], Any]] = {
     "survive": lambda cloud: _survive(cloud, None),
     "survive --by aggregate:rack*": lambda cloud: _survive(cloud, "aggregate:rack*"),
-    "capacity --all": lambda cloud: capacity.capacities(cloud, cloud.snapshot.stored.flavors()),
+    "capacity --all": lambda cloud: capacity.capacities(cloud, cloud.snapshot.stored.flavors),
     "balance": lambda cloud: balance.balance(cloud, balance.SPREAD, 20),
 }
 

@@ -20,13 +20,14 @@ import numpy as np
 from scheduler.errors import BerthError
 from scheduler.logs import count_text
 from scheduler.operators.app import count, value
-from scheduler.operators.plan.command import WrongArgument, unknown
+from scheduler.operators.plan.command import unknown
 from scheduler.operators.plan.movable import COLD, LIVE, way_of
 from scheduler.operators.plan.moves import Move, Mover, MovesPlan, PlannedMove, moves_table, planned
 from scheduler.operators.run.journal import NOTHING, RunState
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import GOOD, Columns, Fact, Head, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import WrongArgument
 
 GOALS = SPREAD, PACK = ("spread", "pack")
 
@@ -115,7 +116,6 @@ class BalancePlan(MovesPlan, kw_only=True, tag="balance"):
 
 
 def _copies(moves: Sequence[BalanceMove]) -> str:
-    """Return what moves cost, in one line."""
     memory, disk = sum(one.memory_gib for one in moves), sum(one.disk_gib for one in moves)
     text = f"{memory:g} GiB of memory, {disk} GiB of disk unless hosts share it"
     if down := [one for one in moves if one.down]:

@@ -13,7 +13,7 @@ from scheduler import objects
 from scheduler.errors import BerthError, NoValidHost
 from scheduler.logs import count_text
 from scheduler.operators.app import AS_METRICS, flag, value, writing
-from scheduler.operators.plan.command import Plan, RequestPlan, WrongArgument, amounts
+from scheduler.operators.plan.command import Plan, RequestPlan, amounts
 from scheduler.operators.plan.fits import FitOnHost, fits
 from scheduler.operators.plan.losing import MOST_TRIED, AfterLoss, Headrooms, Losses
 from scheduler.operators.plan.moves import summed
@@ -21,7 +21,7 @@ from scheduler.operators.shown.files import Measured, write_metrics
 from scheduler.operators.shown.shown import BAD, Bar, Columns, Fact, Head, Saying, Table, table
 from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.operators.snapshot.requests import WrongArgument, of_flavor
 from scheduler.request.reading import read
 
 LOG = logging.getLogger("berth-plan")
@@ -64,7 +64,7 @@ class CapacityCommand(RequestPlan):
         return capacity(cloud, spec)
 
     def _all(self, cloud: PlannedCloud, args: argparse.Namespace) -> Plan:
-        found = capacities(cloud, cloud.snapshot.stored.flavors())
+        found = capacities(cloud, cloud.snapshot.stored.flavors)
         if args.textfile:
             with writing(f"Cannot write {args.textfile}"):
                 write_metrics(args.textfile, metrics(found.flavors))
@@ -74,32 +74,27 @@ class CapacityCommand(RequestPlan):
 # -- of one request --------------------------------------------------------------------------------------
 
 
-class FirstLimit(msgspec.Struct):
-    """What runs out first, a resource class or the name of a filter, and on how many hosts."""
-
-    limit: str
-    hosts: int
-
-
 class Room(msgspec.Struct, kw_only=True):
     """What several hosts have room for.
 
     Attributes:
         hosts: Those that Placement offers; ``not_offered``: the others.
+        limits: What runs out first, a resource class or the name of a filter, and on how many hosts.
         stranded: What is left of each resource class when no further instance fits.
     """
 
     instances: int
     hosts: int
     hosts_with_room: int
-    limits: list[FirstLimit]
+    limits: dict[str, int]
     free: dict[str, int]
     stranded: dict[str, int]
     not_offered: int
 
     @property
     def first_limits(self) -> str:
-        return ", ".join(f"{one.limit} ({one.hosts})" for one in self.limits[:LIMITS]) or "nothing"
+        first = list(self.limits.items())[:LIMITS]
+        return ", ".join(f"{limit} ({hosts})" for limit, hosts in first) or "nothing"
 
 
 class PlaceRoom(Room, kw_only=True):
@@ -190,7 +185,7 @@ def _room(cloud: PlannedCloud, found: Mapping[int, FitOnHost], rows: Iterable[in
         "instances": sum(fit.count for fit in fits),
         "hosts": len(fits),
         "hosts_with_room": sum(fit.count > 0 for fit in fits),
-        "limits": [FirstLimit(*each) for each in limits.most_common()],
+        "limits": dict(limits.most_common()),
         "free": summed(fit.free for fit in fits),
         "stranded": summed(fit.stranded for fit in fits),
         "not_offered": sum(bool(enabled[row]) for row in rows if row not in found),

@@ -14,12 +14,12 @@ import msgspec
 
 from scheduler import conf as options
 from scheduler.decisions.document import time_text
-from scheduler.errors import BerthError
 from scheduler.operators.app import Arguments, flag, value, values
 from scheduler.operators.shown.command import ShownCommand
 from scheduler.operators.shown.shown import BAD, GOOD, Head, Shown, Table
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import WrongArgument
 
 #: The exit status of a plan in which instances have no place.
 NO_PLACE = 3
@@ -35,10 +35,6 @@ INTERVAL, WIDTH = 0.1, 30
 
 #: Loggers of decisions: a plan makes thousands of decisions, and shows why one fails.
 QUIET = ("nova",)
-
-
-class WrongArgument(BerthError):
-    """An argument names something that does not exist, or contradicts another argument."""
 
 
 class Plan(msgspec.Struct, tag_field="plan", kw_only=True):

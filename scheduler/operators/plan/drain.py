@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler.logs import count_text, sanitize
 from scheduler.operators.app import flag, value, values
-from scheduler.operators.plan.command import NAMED, SEVERAL, WrongArgument, amounts, rows_of_hosts
+from scheduler.operators.plan.command import NAMED, SEVERAL, amounts, rows_of_hosts
 from scheduler.operators.plan.movable import COLD, EVACUATE, LIVE, Way, way_of, way_off_a_dead_host
 from scheduler.operators.plan.moves import (
     Move,
@@ -29,6 +29,7 @@ from scheduler.operators.run.nova_api import MICROVERSION
 from scheduler.operators.run.run_command import RunnablePlan
 from scheduler.operators.shown.shown import Head, Saying, Shown, Table, bars
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import WrongArgument
 from scheduler.operators.snapshot.snapshot import Snapshot
 
 # -- arguments -------------------------------------------------------------------------------------------
@@ -131,12 +132,11 @@ def _picture(targets: Sequence[Target]) -> Table:
     return bars("Memory in use of the hosts that get instances, most change first", rows, legend, most=1)
 
 
-#: How nova moves an instance, by its index; its request has been read.
-WayOf = Callable[[Snapshot, int], Way]
-
-
 def drain(
-    cloud: PlannedCloud, rows: Collection[int], way: WayOf = way_of, refused: Mapping[str, str] = {}
+    cloud: PlannedCloud,
+    rows: Collection[int],
+    way: Callable[[Snapshot, int], Way] = way_of,
+    refused: Mapping[str, str] = {},
 ) -> DrainPlan:
     """Return a plan that empties the hosts in some rows. The cloud is left as the plan leaves it.
 

@@ -82,7 +82,7 @@ class Losses:
     def __init__(self, cloud: PlannedCloud) -> None:
         self.cloud = cloud
         self._snapshot = cloud.snapshot
-        self._mover = Mover(cloud, explain=False)
+        self.mover = Mover(cloud, explain=False)
         self._passing: dict[tuple[int, str], np.ndarray] = {}
         groups = ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
         rules = cloud.rules.chain.filters
@@ -99,21 +99,17 @@ class Losses:
         indices = self.instances_of(domain)
         return [index for index in indices if not is_never_evacuated(self._snapshot, index)]
 
-    def amounts(self, index: int) -> Mapping[str, int] | None:
-        """Return what an instance takes of its node, by class; None if it also takes of other providers."""
-        return self._mover.amounts(index)
-
     def stuck(self, domain: Domain, explain: int = 0) -> list[Stuck]:
         """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
         movable = self.movable(domain)
         never = sorted(set(self.instances_of(domain)).difference(movable))
         lost = [Stuck(index, NO_VTPM, {}) for index in never]
-        order = self._mover.order(movable)
+        order = self.mover.order(movable)
         doubtful = order[: self._doubtful(order, domain)]
         if not doubtful:
             return lost
         with self.evacuated(domain, doubtful) as (_, stuck):
-            return [*self._mover.explained(stuck[:explain]), *stuck[explain:], *lost]
+            return [*self.mover.explained(stuck[:explain]), *stuck[explain:], *lost]
 
     @contextmanager
     def evacuated(
@@ -122,7 +118,7 @@ class Losses:
         """Have the hosts of a domain closed and instances of it moved off them, until the context ends."""
         with self.cloud.restoring():
             self.cloud.closed[list(domain.rows)] = True
-            yield self._mover.move_all(self._mover.order(indices))
+            yield self.mover.move_all(self.mover.order(indices))
 
     def _doubtful(self, order: Sequence[int], domain: Domain) -> int:
         """Return how many instances of a domain, in order, to decide for: the others surely find a place.
@@ -130,7 +126,7 @@ class Losses:
         Those are all up to the last one that may be left without a place. All of them if an instance depends
         on where others go.
         """
-        if not self._local or any(map(self._mover.names_others, order)):
+        if not self._local or any(map(self.mover.names_others, order)):
             return len(order)
         kinds = self._kinds(order)
         rest = np.ones(len(self._snapshot.table), bool)
@@ -149,9 +145,9 @@ class Losses:
         for position, index in enumerate(order):
             number = int(instances.specs[index])
             cell = self._snapshot.table.rows[int(instances.rows[index])].cell_uuid
-            key = number, cell, self._mover.group_of(index)
+            key = number, cell, self.mover.group_of(index)
             if key not in found:
-                amounts = self._mover.amounts(index) if number >= 0 else None
+                amounts = self.mover.amounts(index) if number >= 0 else None
                 found[key] = _Alike(number, cell, amounts, self._spare(key[2]))
             found[key].count += 1
             found[key].last = position
@@ -200,7 +196,7 @@ class Losses:
         key = number, cell
         if key not in self._passing:
             self._passing[key] = np.zeros(len(self._snapshot.table), bool)
-            spec = self._mover.to_cell(self._snapshot.requests[number].spec(), cell)
+            spec = self.mover.to_cell(self._snapshot.requests[number].spec(), cell)
             with suppress(BerthError):
                 self._passing[key][self.cloud.rank(spec, NOBODY).hosts.table_rows] = True
         return self._passing[key]
@@ -374,6 +370,6 @@ class Headrooms:
         specs, slots = self._snapshot.instances.specs, dict[int, float]()
         for index in chain.from_iterable(on):
             if (number := int(specs[index])) not in slots:
-                amounts = self._losses.amounts(index) if number >= 0 else {}
+                amounts = self._losses.mover.amounts(index) if number >= 0 else {}
                 slots[number] = slots_in(amounts, taken)
         return np.array([sum(slots[int(specs[at])] for at in each) for each in on])

@@ -177,7 +177,6 @@ class Mover:
         return again
 
     def _move_batch(self, batch: Sequence[int]) -> tuple[list[Move], list[Stuck]]:
-        """Move instances of one request as far as there are places."""
         if self._snapshot.stored_request(batch[0]) is None:
             return [], [Stuck(index, "no readable request of it is stored", {}) for index in batch]
         uuids, moves, left = self._snapshot.instances.uuids, list[Move](), list(batch)

@@ -7,6 +7,7 @@ in the order of the requests, and charged to its host; with the options in use, 
 import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,12 +21,12 @@ from scheduler.errors import BerthError, ConfigError
 from scheduler.logs import count_text
 from scheduler.operators.app import count, flag, latest, value, values
 from scheduler.operators.plan.balance import Spread, histogram, spread_of
-from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument
+from scheduler.operators.plan.command import Plan, PlanCommand
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.shown.shown import BAD, Columns, Fact, Head, Table, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.operators.snapshot.requests import of_flavor, pairs
+from scheduler.operators.snapshot.requests import WrongArgument, of_flavor, pairs
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 from scheduler.rules.drivers import Rules, load_rules
@@ -71,11 +72,12 @@ class PolicyCommand(PlanCommand):
         if not args.settings and not args.other_config:
             raise WrongArgument("Nothing differs: give --set or --other-config")
         conf = cloud.snapshot.conf
-        files = [args.other_config] if args.other_config else conf.config_file
-        directories = [] if args.other_config else conf.config_dir
-        other = options.load(
-            [f"--config-file={name}" for name in files] + [f"--config-dir={name}" for name in directories]
+        given = (
+            {"file": [args.other_config]}
+            if args.other_config
+            else {"file": conf.config_file, "dir": conf.config_dir}
         )
+        other = options.load([f"--config-{kind}={name}" for kind, names in given.items() for name in names])
         begin = None if args.since is None else datetime.fromtimestamp(args.since, UTC).replace(tzinfo=None)
         at_most = MOST_REQUESTS if begin is not None else min(args.last, MOST_REQUESTS)
         uuids = cloud.snapshot.stored.latest(at_most, begin)
@@ -284,13 +286,11 @@ def _decided(
 
 
 def _largest(cloud: PlannedCloud) -> str | None:
-    flavors = cloud.snapshot.stored.flavors()
+    flavors = cloud.snapshot.stored.flavors
     for flavor in sorted(flavors, key=lambda each: (-each.memory_mb, -each.vcpus)):
-        try:
+        with suppress(BerthError):
             if any(fit.count for fit in fits(cloud, of_flavor(cloud.snapshot, flavor.name)).values()):
                 return str(flavor.name)
-        except BerthError:
-            continue
     return None
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from scheduler.logs import count_text
 from scheduler.operators.app import AS_METRICS, flag, value, writing
-from scheduler.operators.plan.command import Plan, PlanCommand, WrongArgument, amounts
+from scheduler.operators.plan.command import Plan, PlanCommand, amounts
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.losing import EVERYWHERE, Domain, Headrooms, Losses
 from scheduler.operators.plan.movable import not_evacuated
@@ -25,7 +25,7 @@ from scheduler.operators.plan.moves import Stuck, Unplaced, causes, summed, unpl
 from scheduler.operators.shown.files import Measured, write_metrics
 from scheduler.operators.shown.shown import BAD, Columns, Head, Saying, Table, bars, table
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
-from scheduler.operators.snapshot.requests import of_flavor
+from scheduler.operators.snapshot.requests import WrongArgument, of_flavor
 from scheduler.operators.snapshot.snapshot import Snapshot
 from scheduler.request.reading import read
 
@@ -301,12 +301,10 @@ def _failed(losses: Losses, answer: DomainLoss) -> Failed:
 
 
 def _most(found: Iterable[Mapping[str, int]]) -> Counter[str]:
-    """Return the largest number of each name."""
     return reduce(or_, map(Counter, found), Counter())
 
 
 def _most_common_flavor(snapshot: Snapshot) -> str | None:
-    """Return the name of the flavor that most instances have, of those whose requests were read."""
     names: Counter[str] = Counter()
     for number, count in Counter(snapshot.instances.specs.tolist()).items():
         if number >= 0 and (name := read(snapshot.requests[number].flavor, "name")):
@@ -413,7 +411,6 @@ def _kind(losses: Losses, kind: str, found: Sequence[DomainLoss]) -> FailureKind
 
 
 def _flavors(snapshot: Snapshot, answers: Mapping[str, Sequence[DomainLoss]]) -> list[AtRisk]:
-    """Return the flavors, those that lose most first."""
     names = [str(read(snapshot.flavor(index), "name", "?")) for index in range(len(snapshot.instances))]
     worst = {
         kind: _most(Counter(names[one.index] for one in each.stuck) for each in found)

@@ -89,7 +89,6 @@ class ReportCommand(RecordedQuestion):
             return directory.replace(Path(args.html), lambda: html(pages.index()), made())
 
     def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[ReportedHosts | None, str]:
-        """Return the hosts, or why they cannot be read."""
         flavors = [args.flavor] if args.flavor else overview.flavors_by_frequency(entries)
         chosen = Counter(host for entry in entries for host in entry["hosts"])
         try:
@@ -106,7 +105,6 @@ class ReportCommand(RecordedQuestion):
     def _documents(
         self, args: argparse.Namespace, entries: Sequence[Entry]
     ) -> Iterator[tuple[str, FoundDecision]]:
-        """Yield the documents of entries that are still kept, by the names of the entries."""
         if args.log:
             found = read_log(args.log, lambda log: log.find(map(name_of, entries)))
             for name, (line, file) in found.items():

@@ -127,7 +127,7 @@ def _first_of(cloud: PlannedCloud, flavors: Sequence[str]) -> tuple[str, objects
     for name in flavors:
         with suppress(NotFound):
             return name, of_flavor(cloud.snapshot, name)
-    known = cloud.snapshot.stored.flavors()
+    known = cloud.snapshot.stored.flavors
     if not known:
         raise NotFound("There is no flavor in nova's API database")
     smallest = min(known, key=lambda each: (each.memory_mb, each.vcpus, each.name)).name

@@ -109,9 +109,6 @@ class Site:
         if self._hosts:
             room = sum(host.state is ReportedState.ROOM for host in self._hosts.states)
             yield f"{room:,} of {len(self._hosts.states):,} hosts have room for {self._hosts.flavor}"
-        yield from self._remarks()
-
-    def _remarks(self) -> Iterator[str]:
         overview, oldest = self._overview, _moment(self._overview.oldest or 0)
         if overview.is_cut and overview.decisions >= MOST_ENTRIES:
             yield f"Only the latest {MOST_ENTRIES:,} decisions are counted, those since {oldest} UTC."

@@ -13,14 +13,13 @@ next one if nothing was left, if a balance came to its end, if it was undone, or
 What becomes of a requested move is read in nova: the task, host and actions of the instance.
 """
 
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 import fcntl
 import os
 from pathlib import Path
 import socket
-from typing import Self
 
 import msgspec
 
@@ -185,7 +184,7 @@ class JournalUnusable(BerthError):
     """The file with the state of a run cannot be used."""
 
 
-class RunJournal:
+class RunJournal(AbstractContextManager["RunJournal"]):
     """The file, whose lock one process at a time has.
 
     Attributes:
@@ -258,9 +257,6 @@ class RunJournal:
 
     def close(self) -> None:
         os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 import math
 import time
-from typing import Any, TypeVar
+from typing import Any
 
 from scheduler.errors import BerthError, DependencyUnavailable
 from scheduler.operators.plan.movable import COLD, EVACUATE
@@ -13,8 +13,6 @@ from scheduler.operators.run.journal import MoveState, RunJournal, RunMove, mome
 from scheduler.operators.run.nova_api import Action, NotAllowed, NovaApi, PlacementView, Refused, Unanswered
 from scheduler.operators.snapshot.snapshot import CloudUnreadable
 from scheduler.placement.errors import PlacementAuthFailure, PlacementError
-
-Result = TypeVar("Result")
 
 #: Seconds by which nova's clock may differ from ours.
 SKEW = 120.0
@@ -79,30 +77,27 @@ class Clocks:
     sleep: Callable[[float], None] = time.sleep
 
 
-class Reader:
-    """Reads from nova and Placement, and waits out their outages for some time."""
+Read = Callable[..., Any]
+"""Returns the answer of a call that changes nothing, given with its arguments; raises Surprise."""
 
-    def __init__(self, limits: RunLimits, timing: Clocks) -> None:
-        self._limits = limits
-        self._timing = timing
 
-    def read(self, call: Callable[..., Result], *arguments: Any) -> Result:
-        """Return the answer of a call that changes nothing.
+def patient(limits: RunLimits, timing: Clocks) -> Read:
+    """Return what reads from nova and Placement, and waits out their outages for some time."""
 
-        Raises:
-            Surprise: It is refused, or there is no answer for too long.
-        """
-        until = self._timing.clock() + self._limits.silence
+    def read(call: Callable[..., Any], *arguments: Any) -> Any:
+        until = timing.clock() + limits.silence
         while True:
             try:
                 return call(*arguments)
             except (Refused, NotAllowed, PlacementAuthFailure) as error:
                 raise Surprise(f"Cannot read from nova or Placement: {error}") from error
             except (Unanswered, PlacementError, CloudUnreadable, DependencyUnavailable) as error:
-                if self._timing.clock() >= until:
-                    waited = f"for {self._limits.silence:g} s"
+                if timing.clock() >= until:
+                    waited = f"for {limits.silence:g} s"
                     raise Surprise(f"Nova or Placement is unavailable {waited}: {error}") from error
-            self._timing.sleep(self._limits.poll)
+            timing.sleep(limits.poll)
+
+    return read
 
 
 @dataclass
@@ -139,7 +134,7 @@ class OneMove:
         self._journal = journal
         self._limits = limits
         self._timing = timing
-        self._reader = Reader(limits, timing)
+        self._read = patient(limits, timing)
         self._seen: defaultdict[str, _Watched] = defaultdict(_Watched)
         self.nodes: Mapping[str, Sequence[str]] = {}
         self.dead = False
@@ -152,7 +147,7 @@ class OneMove:
             Surprise: The API does not answer.
         """
         move = step.move
-        server = self._reader.read(self._nova.server, move.instance)
+        server = self._read(self._nova.server, move.instance)
         move.tries += 1
         if server is None:
             self._end(move, MoveState.GONE, NOT_IN_NOVA)
@@ -190,7 +185,7 @@ class OneMove:
         now, seen = self._timing.clock(), self._seen[move.instance]
         if seen.late_at is None:
             seen.late_at = now + self._limits.move
-        server = self._reader.read(self._nova.server, move.instance)
+        server = self._read(self._nova.server, move.instance)
         if server is None:
             self._end(move, MoveState.GONE, NOT_IN_NOVA)
         elif self.dead and move.way != EVACUATE and server.compute_host == move.source:
@@ -229,7 +224,7 @@ class OneMove:
         now, seen = self._timing.clock(), self._seen[move.instance]
         if now < seen.confirmed_at + self._limits.grace:
             return
-        action = self._reader.read(self._nova.latest_action, move.instance)
+        action = self._read(self._nova.latest_action, move.instance)
         if move.way != COLD or action is None or not self._is_ours(move, action):
             self._lose(move, "it has an unconfirmed resize that is not of this run")
             return
@@ -252,7 +247,7 @@ class OneMove:
         return action.name == "migrate" and action.started_at <= latest
 
     def _differs_in_placement(self, move: RunMove) -> str:
-        held = self._reader.read(self._placement.providers_of, move.instance)
+        held = self._read(self._placement.providers_of, move.instance)
         if held.isdisjoint(self.nodes.get(move.to, ())):
             return f"Placement has nothing of it on {move.to}"
         # the allocations on a dead host stay until its compute starts again
@@ -263,11 +258,10 @@ class OneMove:
     # -- on the old host -------------------------------------------------------------------------------------
 
     def _still_there(self, move: RunMove, server: Any) -> None:
-        """Find out why an instance without a task is where it was."""
         seen = self._seen[move.instance]
         if not seen.answered and self._timing.wall_clock() < move.requested + self._limits.grace:
             return
-        action = self._reader.read(self._nova.latest_action, move.instance)
+        action = self._read(self._nova.latest_action, move.instance)
         if not seen.answered and (action is None or action.started_at < move.requested - SKEW):
             self._end(move, MoveState.REFUSED, "nova did not receive the request")
             return
@@ -301,5 +295,4 @@ class OneMove:
 
 
 def _fault(server: Any) -> str:
-    """Return what nova last noted as the error of an instance."""
     return (server.fault or {}).get("message", "")

@@ -14,7 +14,7 @@ import threading
 from scheduler import conf as options
 from scheduler.logs import count_text
 from scheduler.operators.app import positive_integer, positive_number
-from scheduler.operators.plan.command import NO_PLACE, SEVERAL, PlanCommand, WrongArgument, quiet
+from scheduler.operators.plan.command import NO_PLACE, SEVERAL, PlanCommand, quiet
 from scheduler.operators.plan.moves import MovesPlan
 from scheduler.operators.run import nova_api
 from scheduler.operators.run.journal import (
@@ -28,15 +28,21 @@ from scheduler.operators.run.journal import (
     this_process,
 )
 from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
-from scheduler.operators.run.one_move import Clocks, Reader, RunLimits
+from scheduler.operators.run.one_move import Clocks, Read, RunLimits, patient
 from scheduler.operators.run.runner import Round, Runner, Terminal, plan_of
 from scheduler.operators.shown import files
 from scheduler.operators.shown.shown import BAD, GOOD, Columns, Head, Saying, Shown, Table, table
 from scheduler.operators.snapshot import snapshot
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
+from scheduler.operators.snapshot.requests import WrongArgument
 
-#: Exit statuses of runs.
-STATUSES = {Ending.DONE: 0, Ending.STAY: NO_PLACE, Ending.STOPPED: 4, Ending.INTERRUPTED: 5}
+#: How the first line calls the end of a run, and its exit status.
+ENDS = {
+    Ending.DONE: ("done", 0),
+    Ending.STAY: ("done, but not all can be moved", NO_PLACE),
+    Ending.STOPPED: ("stopped", 4),
+    Ending.INTERRUPTED: ("interrupted", 5),
+}
 
 #: Characters of the name of a file with the state of a run.
 NAME = 80
@@ -166,7 +172,7 @@ class RunnablePlan(PlanCommand):
             found = runner.run(
                 _reason(args), kind=str(self.cmd_name), evacuate=evacuate, repeats=self.empties_hosts
             )
-        return shown(found, STATUSES[found.state])
+        return shown(found)
 
     def _undo(self, args: argparse.Namespace) -> Shown:
         path = self._state_file(args)
@@ -176,8 +182,8 @@ class RunnablePlan(PlanCommand):
         with RunJournal(path) as journal:
             if not journal.state.hosts:
                 raise WrongArgument(f"There is no run to undo in {path}")
-            found = undo(nova, Reader(RunLimits(), self.timing), journal)
-        return shown(found, 0 if all(one.enabled for one in found.services or ()) else NO_PLACE)
+            found = undo(nova, patient(RunLimits(), self.timing), journal)
+        return shown(found)
 
     def _state_file(self, args: argparse.Namespace) -> Path:
         """Return the file of the runs that continue each other: of one cloud, and its hosts or a goal."""
@@ -217,33 +223,27 @@ def _reason(args: argparse.Namespace) -> str:
 
 # -- words -----------------------------------------------------------------------------------------------
 
-#: How the first line calls the end of a run.
-_ENDS = {
-    Ending.DONE: "done",
-    Ending.STAY: "done, but not all can be moved",
-    Ending.STOPPED: "stopped",
-    Ending.INTERRUPTED: "interrupted",
-}
-
 #: Consumers that are named of a host.
 SHOWN = 5
 
 
-def shown(state: RunState, status: int) -> Shown:
-    """Return the run as it is shown, what was done last. ``status``: the exit status of the command."""
-    look = BAD if status else GOOD
+def shown(state: RunState) -> Shown:
+    """Return the run as it is shown, what was done last."""
     moved = [one for one in state.moves if one.state == MoveState.MOVED]
     if state.services:
+        status = 0 if all(one.enabled for one in state.services) else NO_PLACE
         stay = "instance was moved and stays where it is", "instances were moved and stay where they are"
-        sayings = [Saying(line) for line in (*map(_line, state.services), *_open(state))]
-        head = Head("Run undone", count_text(len(moved), *stay), look, sayings=sayings)
-        return Shown(state, head, [_moves(moved)], status=status)
-    where = ", ".join(state.hosts) or state.run
-    subject = f"{where}: {_ENDS[state.state]}; {count_text(len(moved), 'instance')} moved"
-    head = Head("Plan carried out", subject, look, sayings=[*map(Saying, _sayings(state))])
-    columns: Columns = {"Instance": "instance", "State": "vm_state", "Stays on": "host", "Why": "why"}
-    stays = table(state.stays, columns, "Instances that stay")
-    return Shown(state, head, [stays, _moves([*state.left, *state.moves])], status=status)
+        title, subject = "Run undone", count_text(len(moved), *stay)
+        lines, tables = [*map(_line, state.services), *_open(state)], [_moves(moved)]
+    else:
+        words, status = ENDS[state.state]
+        where = ", ".join(state.hosts) or state.run
+        title, subject = "Plan carried out", f"{where}: {words}; {count_text(len(moved), 'instance')} moved"
+        columns: Columns = {"Instance": "instance", "State": "vm_state", "Stays on": "host", "Why": "why"}
+        stays = table(state.stays, columns, "Instances that stay")
+        lines, tables = [*_sayings(state)], [stays, _moves([*state.left, *state.moves])]
+    head = Head(title, subject, BAD if status else GOOD, sayings=[*map(Saying, lines)])
+    return Shown(state, head, tables, status=status)
 
 
 def _line(one: Enabled) -> str:
@@ -282,7 +282,7 @@ def _moves(moves: Sequence[RunMove]) -> Table:
     return table(moves, columns, "Moves", searched=bool(moves))
 
 
-def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
+def undo(nova: NovaApi, read: Read, journal: RunJournal) -> RunState:
     """Enable the hosts that a run disabled, and return what it had moved. Nothing is moved.
 
     A host that was not disabled by the run, or was disabled again for another reason, is left as it is. The
@@ -293,10 +293,9 @@ def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
         JournalUnusable: The state cannot be written.
     """
     state = journal.state
-    hosts = dict.fromkeys(
-        [*state.hosts, *state.disabled]
-    )  # of an aggregate that has changed: also former ones
-    services = [_enabled(host, nova, reader, state) for host in hosts]
+    # of an aggregate that has changed: also former ones
+    hosts = dict.fromkeys([*state.hosts, *state.disabled])
+    services = [_enabled(host, nova, read, state) for host in hosts]
     state.state = Ending.UNDONE
     if state.open:
         journal.save()
@@ -306,8 +305,8 @@ def undo(nova: NovaApi, reader: Reader, journal: RunJournal) -> RunState:
     return state
 
 
-def _enabled(host: str, nova: NovaApi, reader: Reader, state: RunState) -> Enabled:
-    service = reader.read(nova.service, host)
+def _enabled(host: str, nova: NovaApi, read: Read, state: RunState) -> Enabled:
+    service = read(nova.service, host)
     if service is None:
         return Enabled(host, False, "nova has no nova-compute on it")
     if service.status == "enabled":

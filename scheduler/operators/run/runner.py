@@ -27,7 +27,7 @@ from scheduler.operators.run.journal import (
     Stay,
 )
 from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
-from scheduler.operators.run.one_move import Clocks, OneMove, Reader, RunLimits, RunStep, Surprise
+from scheduler.operators.run.one_move import Clocks, OneMove, RunLimits, RunStep, Surprise, patient
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
 LOG = logging.getLogger(__name__)
@@ -143,7 +143,7 @@ class Runner:
         self._display = display
         self._halt_wanted = is_halted
         self._halt_shown = False
-        self._reader = Reader(limits, self._timing)
+        self._read = patient(limits, self._timing)
         self._one = OneMove(nova, placement, journal, limits, self._timing)
         self._until = self._timing.clock() + limits.total
         self._busy_until: float | None = None
@@ -206,7 +206,7 @@ class Runner:
 
     def _service(self, host: str, *, evacuate: bool) -> Any:
         try:
-            service = self._reader.read(self._nova.service, host)
+            service = self._read(self._nova.service, host)
         except Surprise as error:
             raise NotBegun(str(error)) from error
         if service is None:
@@ -244,7 +244,7 @@ class Runner:
         for move in state.open:
             if not self._one.look(move):
                 self._show(move)
-        return self._reader.read(self._plan, state)
+        return self._read(self._plan, state)
 
     # -- moves -----------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class Runner:
             if not steps and all(move.is_open for move in before) and not self._wait_for_busy(plan):
                 return
             self._check()
-            plan = self._reader.read(self._plan, self._journal.state)
+            plan = self._read(self._plan, self._journal.state)
 
     def _to_do(self, plan: Round) -> list[RunStep]:
         """Return the moves of a plan but those that are open or were tried too often, and note what stays."""
@@ -298,7 +298,7 @@ class Runner:
             self._check()
             self._timing.sleep(self._limits.poll)
             for instance in busy:
-                server = self._reader.read(self._nova.server, instance)
+                server = self._read(self._nova.server, instance)
                 if server is None or (not server.task_state and server.vm_state != "building"):
                     return True
         return False
@@ -390,9 +390,7 @@ class Runner:
         until = self._timing.clock() + self._limits.agree
         while True:
             found = {
-                host: sorted(
-                    self._reader.read(self._placement.consumers_of, self._one.nodes.get(host, ())) - stay
-                )
+                host: sorted(self._read(self._placement.consumers_of, self._one.nodes.get(host, ())) - stay)
                 for host in hosts
             }
             found = {host: consumers for host, consumers in found.items() if consumers}

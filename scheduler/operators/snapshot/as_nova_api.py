@@ -176,7 +176,6 @@ def _cell_count(wishes: FlavorAndImage) -> int | None:
 
 
 def _shares(wishes: FlavorAndImage, count: int) -> Iterable[tuple[set[int], int]]:
-    """Return the vCPUs and the MiB of each cell."""
     cpus = _by_cell(wishes, "numa_cpus", partial(_parsed, parse_cpu_list, what="list of CPUs"))
     memory = _by_cell(wishes, "numa_mem", partial(_parsed, amount_of, what="amount of memory"))
     vcpus, memory_mb = wishes.flavor.vcpus, wishes.flavor.memory_mb

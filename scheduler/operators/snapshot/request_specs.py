@@ -43,11 +43,10 @@ class RequestSpecs:
     """Reads what requests can be made of. Errors of the database are raised as they come."""
 
     def __init__(self, engines: Engines) -> None:
-        """Read nothing yet."""
         self._engines = engines
 
     @cached_property
-    def _flavors(self) -> list[Flavor]:
+    def flavors(self) -> list[Flavor]:
         """All flavors with their extra specs, in order of name, as they are at the first question."""
         specs = flavor_extra_specs.c
         joined = flavors.outerjoin(flavor_extra_specs, specs.flavor_id == flavors.c.id)
@@ -61,18 +60,14 @@ class RequestSpecs:
             for values, its in groupby(self._rows(query), lambda row: row[: len(_READ)])
         ]
 
-    def flavors(self) -> list[Flavor]:
-        """Return all flavors, in order of name."""
-        return self._flavors
-
     def flavor(self, name: str) -> Flavor:
         """Return a flavor by its name or by its id for users.
 
         Raises:
             NotFound: There is none.
         """
-        named = [each for each in self._flavors if each.name == name]
-        named += [each for each in self._flavors if each.flavorid == name]
+        named = [each for each in self.flavors if each.name == name]
+        named += [each for each in self.flavors if each.flavorid == name]
         if not named:
             raise NotFound(f"There is no flavor {name}")
         return named[0].obj_clone()

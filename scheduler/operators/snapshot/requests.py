@@ -38,8 +38,8 @@ POLICIES = {
 }
 
 
-class UnknownRequest(BerthError):
-    """The arguments do not describe a request."""
+class WrongArgument(BerthError):
+    """An argument names something that does not exist, or contradicts another argument."""
 
 
 def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
@@ -70,14 +70,14 @@ def read_file(name: str) -> objects.RequestSpec:
     """Return the RequestSpec in a file.
 
     Raises:
-        UnknownRequest: The file cannot be read, or has something else.
+        WrongArgument: The file cannot be read, or has something else.
     """
     try:
         found = objects.hydrate(json.loads(Path(name).read_text()), None)
     except (OSError, ValueError, InvalidRequest) as error:
-        raise UnknownRequest(f"Cannot read {name} as a RequestSpec: {error}") from error
+        raise WrongArgument(f"Cannot read {name} as a RequestSpec: {error}") from error
     if not isinstance(found, objects.RequestSpec):
-        raise UnknownRequest(f"There is no RequestSpec in {name}")
+        raise WrongArgument(f"There is no RequestSpec in {name}")
     return found
 
 
@@ -87,12 +87,12 @@ def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> No
     A stored request has only the UUID of its group, which may be deleted; a sent one has all of it.
 
     Raises:
-        UnknownRequest: A hint names several groups.
+        WrongArgument: A hint names several groups.
         NotFound: A hint names no group.
     """
     hinted = [value for name, value in pairs(args.hint) if name == GROUP]
     if len(hinted) > 1:
-        raise UnknownRequest("A request can be in one server group only")
+        raise WrongArgument("A request can be in one server group only")
     if hinted:
         spec.instance_group = stored.group(hinted[0])
         return
@@ -158,13 +158,13 @@ def pairs(given: Iterable[str]) -> list[tuple[str, str]]:
     """Return the keys and values of arguments such as ``KEY=VALUE``.
 
     Raises:
-        UnknownRequest: One has no ``=``.
+        WrongArgument: One has no ``=``.
     """
     found = []
     for one in given:
         key, equals, value = one.partition("=")
         if not equals or not key:
-            raise UnknownRequest(f"{one} is not KEY=VALUE")
+            raise WrongArgument(f"{one} is not KEY=VALUE")
         found.append((key, value))
     return found
 

@@ -124,7 +124,7 @@ class MadeCloud:
             texts=lambda uuids: ((one, self.requests[one]) for one in uuids if one in self.requests),
             groups=lambda uuids: {one: self.groups[one] for one in uuids if one in self.groups},
             flavor=self._flavor,
-            flavors=lambda: list(self.flavors.values()),
+            flavors=list(self.flavors.values()),
         )
         return Snapshot(
             conf=self.conf,

@@ -88,9 +88,9 @@ def test_what_runs_out_first_and_what_is_stranded_is_told_by_place():
     found = capacity(cloud.planned(), spec)
     assert found.instances == 3
     first, second = found.places
-    assert (first.zone, first.instances, first.limits[0].limit) == ("a", 2, "MEMORY_MB")
+    assert (first.zone, first.instances, next(iter(first.limits))) == ("a", 2, "MEMORY_MB")
     assert first.stranded == {"DISK_GB": 98, "MEMORY_MB": 2192, "VCPU": 6}
-    assert (second.zone, second.instances, second.limits[0].limit) == ("b", 1, "VCPU")
+    assert (second.zone, second.instances, next(iter(second.limits))) == ("b", 1, "VCPU")
 
 
 def test_a_host_that_gets_no_instances_has_no_room():

@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scheduler.operators.plan.command import WrongArgument
 from scheduler.operators.plan.losing import Losses
 from scheduler.operators.plan.moves import Mover
 from scheduler.operators.plan.survive import (
@@ -21,6 +20,7 @@ from scheduler.operators.plan.survive import (
     survive,
 )
 from scheduler.operators.shown.files import metrics_text
+from scheduler.operators.snapshot.requests import WrongArgument
 from tests.builders import uuid_of
 from tests.support.campaigns import examples
 from tests.unit.operators.plan.clouds import FILTERS, MadeCloud, flavor, group, lines, node

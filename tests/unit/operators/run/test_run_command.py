@@ -148,7 +148,7 @@ def test_instances_that_stay_are_shown_with_the_reason(run, cloud):
 def test_a_surprise_has_its_own_status(run, cloud):
     cloud.nova.ends[uuid_of("i0")] = "broken"
     status, output, _ = run("drain", "h0", "--run")
-    assert status == run_command.STATUSES["stopped"]
+    assert status == run_command.ENDS["stopped"][1]
     assert "h0: stopped" in output
     assert "because: name-" in output
     assert "the same command goes on where this one ended" in output

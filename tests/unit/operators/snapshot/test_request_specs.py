@@ -118,7 +118,7 @@ def test_the_latest_requests_come_oldest_first(nova, stored):
 def test_all_flavors_are_read_in_order(nova, stored):
     insert_flavor(nova, name="b", flavorid="1", vcpus=1)
     insert_flavor(nova, name="a", flavorid="b", vcpus=2)  # the id of a flavor may be the name of another one
-    assert [(one.name, one.vcpus) for one in stored.flavors()] == [("a", 2), ("b", 1)]
+    assert [(one.name, one.vcpus) for one in stored.flavors] == [("a", 2), ("b", 1)]
     assert [stored.flavor(name).vcpus for name in ("a", "b", "1")] == [2, 1, 1]
 
 

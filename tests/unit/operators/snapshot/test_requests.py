@@ -8,7 +8,7 @@ import pytest
 from scheduler import objects
 from scheduler.errors import InvalidSetting
 from scheduler.operators.snapshot.request_specs import NotFound
-from scheduler.operators.snapshot.requests import UnknownRequest, hint_notes, make_request, pairs
+from scheduler.operators.snapshot.requests import WrongArgument, hint_notes, make_request, pairs
 from scheduler.request.reading import read
 from tests.support.options import make_conf
 from tests.unit.filters.asking import make_spec
@@ -92,7 +92,7 @@ def test_a_hint_for_a_server_group_puts_the_request_there():
     ("hints", "error", "words"),
     [
         (["group=g"], NotFound, "no server group"),
-        ([f"group={UUID}", f"group={UUID}"], UnknownRequest, "one server group"),
+        ([f"group={UUID}", f"group={UUID}"], WrongArgument, "one server group"),
     ],
     ids=["unknown", "several"],
 )
@@ -144,7 +144,7 @@ def test_a_file_that_has_no_request_is_named(tmp_path, content):
     path = tmp_path / "spec.json"
     if content is not None:
         path.write_text(content)
-    with pytest.raises(UnknownRequest, match=r"spec\.json"):
+    with pytest.raises(WrongArgument, match=r"spec\.json"):
         make_request(arguments(spec=str(path)), Stored(), CONF)
 
 
@@ -178,7 +178,7 @@ def test_shared_cpus_are_no_topology():
 
 @pytest.mark.parametrize("given", ["a", "=b", ""])
 def test_a_pair_needs_a_key_and_a_value(given):
-    with pytest.raises(UnknownRequest, match="KEY=VALUE"):
+    with pytest.raises(WrongArgument, match="KEY=VALUE"):
         pairs([given])
 
 
