@@ -25,7 +25,7 @@ from scheduler.decisions.document import (
     Reason as WhyReason,
 )
 from scheduler.operators.explain import decision as shown_decision
-from scheduler.operators.plan.drain import DrainPlan, Target, UsedShare
+from scheduler.operators.plan.drain import DrainPlan, Target
 from scheduler.operators.plan.moves import PlannedMove, Unplaced
 from scheduler.operators.report.hosts import ReportedHosts as AllHosts
 from scheduler.operators.report.hosts import ReportedState
@@ -239,7 +239,7 @@ def plan():
         moves=moves,
         without_place=stays,
         missing={"VCPU": 3},
-        targets=[Target(LONG, 3, 4096, UsedShare(0.1, 0.4))],
+        targets=[Target(LONG, 3, 4096, 0.1, 0.4)],
         all_placed=False,
     )
     return html_of(found.shown())

@@ -300,24 +300,24 @@ def _in_zones(cloud: PlannedCloud, found: Mapping[int, FitOnHost], left: AfterLo
 
 
 def metrics(flavors: Sequence[OfFlavor]) -> list[Measured]:
-    zones = [((one.flavor, zone.zone), zone) for one in flavors for zone in one.zones]
-    by_zone = "flavor", "zone"
+    zones = {(one.flavor, zone.zone): zone for one in flavors for zone in one.zones}
+    by_zone, after = ("flavor", "zone"), "after the loss of any one host"
+    left = {(*names, kind): amount for names, zone in zones.items() for kind, amount in zone.stranded.items()}
     stranded = "What is left of a resource class when no further instance fits"
-    headroom = "Instances that still fit after the loss of any one host"
-    in_zone = "Instances that still fit in a zone after the loss of any one host"
-    left = {(*names, resource): amount for names, zone in zones for resource, amount in zone.stranded.items()}
+    headroom = {(one.flavor,): one.headroom for one in flavors}
+
+    def of_zones(name: str, words: str, value: str) -> Measured:
+        return Measured(name, words, by_zone, {names: getattr(zone, value) for names, zone in zones.items()})
+
     return [
-        Measured(
-            "berth_capacity_instances", "Instances that still fit", by_zone,
-            {names: zone.instances for names, zone in zones},
-        ),
+        of_zones("berth_capacity_instances", "Instances that still fit", "instances"),
         Measured("berth_capacity_stranded", stranded, (*by_zone, "resource_class"), left),
         Measured(
-            "berth_capacity_headroom_instances", headroom, ("flavor",),
-            {(one.flavor,): one.headroom for one in flavors},
+            "berth_capacity_headroom_instances", f"Instances that still fit {after}", by_zone[:1], headroom
         ),
-        Measured(
-            "berth_capacity_zone_headroom_instances", in_zone, by_zone,
-            {names: zone.headroom for names, zone in zones},
+        of_zones(
+            "berth_capacity_zone_headroom_instances",
+            f"Instances that still fit in a zone {after}",
+            "headroom",
         ),
-    ]  # fmt: skip
+    ]

@@ -55,11 +55,7 @@ class Plan(msgspec.Struct, tag_field="plan", kw_only=True):
         raise NotImplementedError
 
     def shown(self, time: str | None = None) -> Shown:
-        """Return what is shown.
-
-        Args:
-            time: Of the snapshot, in ISO format.
-        """
+        """Return what is shown; ``time`` is that of the snapshot, in ISO format."""
         head, parts = self.words()
         return Shown(self, replace(head, time=time), parts, status=0 if self.all_placed else NO_PLACE)
 
@@ -122,11 +118,7 @@ def quiet(wanted: bool) -> Iterator[None]:
 
 
 def rows_of_hosts(cloud: PlannedCloud, args: argparse.Namespace) -> list[int]:
-    """Return the rows of the hosts that arguments name: by host, aggregate, zone and cell together.
-
-    Raises:
-        WrongArgument: There is no such host, aggregate, zone or cell, or none is named.
-    """
+    """Return the rows of the hosts that arguments name: by host, aggregate, zone and cell together."""
     table, names = cloud.snapshot.table, cloud.snapshot.cell_names()
     cells = {row: cloud.snapshot.place(row)[0] for row in range(len(table))}
     aggregates = {

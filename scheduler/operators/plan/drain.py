@@ -77,20 +77,14 @@ class DrainCommand(RunnablePlan):
 # -- document --------------------------------------------------------------------------------------------
 
 
-class UsedShare(msgspec.Struct):
-    """The share of memory in use, from 0 to 1."""
-
-    before: float
-    after: float
-
-
 class Target(msgspec.Struct):
-    """A host that gets instances: how many, and their memory."""
+    """A host that gets instances: how many, their memory, and the share of memory in use, from 0 to 1."""
 
     host: str
     instances: int
     memory_mb: int
-    memory_used: UsedShare
+    used_before: float
+    used_after: float
 
 
 class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
@@ -124,10 +118,10 @@ class DrainPlan(MovesPlan, kw_only=True, tag="drain"):
 def _picture(targets: Sequence[Target]) -> Table:
     def words(one: Target) -> str:
         came = f"{one.memory_mb / 1024:.0f} GiB of {count_text(one.instances, 'instance')}"
-        return f"{one.memory_used.before:.0%} → {one.memory_used.after:.0%}, {came}"
+        return f"{one.used_before:.0%} → {one.used_after:.0%}, {came}"
 
-    ordered = sorted(targets, key=lambda one: one.memory_used.before - one.memory_used.after)
-    rows = ((one.host, one.memory_used.after, one.memory_used.before, words(one), "") for one in ordered)
+    ordered = sorted(targets, key=lambda one: one.used_before - one.used_after)
+    rows = ((one.host, one.used_after, one.used_before, words(one), "") for one in ordered)
     legend = (("pale", "after"), ("strong", "before"))
     return bars("Memory in use of the hosts that get instances, most change first", rows, legend, most=1)
 
@@ -144,7 +138,6 @@ def drain(
     a second try, and the better of both is the plan.
 
     Args:
-        way: How instances leave the hosts: ``way_of``, or ``way_off_a_dead_host``.
         refused: Hosts to which instances could not be moved, by instance: they go there only if they have to.
     """
     snapshot = cloud.snapshot
@@ -191,7 +184,6 @@ def _best(mover: Mover, cloud: PlannedCloud, indices: Sequence[int]) -> tuple[li
 
 
 def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
-    """Yield the hosts that get instances, and the share of their memory that is used before and after."""
     table = cloud.snapshot.table
     sizes: dict[int, list[int]] = {}
     for move in moves:
@@ -200,8 +192,8 @@ def _targets(cloud: PlannedCloud, moves: Sequence[Move]) -> Iterator[Target]:
         came = sum(came_in)
         total = max(int(table.numbers["total_usable_ram_mb"][row]), 1)
         used = total - int(table.numbers["free_ram_mb"][row])
-        share = UsedShare(round((used - came) / total, 4), round(used / total, 4))
-        yield Target(cloud.host(row), len(came_in), came, share)
+        before, after = round((used - came) / total, 4), round(used / total, 4)
+        yield Target(cloud.host(row), len(came_in), came, before, after)
 
 
 # -- the moves as a shell script -------------------------------------------------------------------------

@@ -75,9 +75,7 @@ class FitOnHost:
 def fits(cloud: PlannedCloud, spec: objects.RequestSpec) -> dict[int, FitOnHost]:
     """Return how many instances of a request fit on each host that Placement offers, by row.
 
-    Args:
-        cloud: The cloud; closed hosts are left out.
-        spec: The request, which is changed as by a request; server groups are ignored.
+    Closed hosts are left out, server groups are ignored, and the spec is changed as by a request.
 
     Raises:
         BerthError: A pre-filter or Placement refuses the request.

@@ -14,7 +14,7 @@ spread. To lose all hosts of a large cloud takes too long; those are tried that 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 import math
 from typing import NamedTuple
@@ -90,19 +90,15 @@ class Losses:
         self._room_rules = has_room_rules(rules)
         self._rooms: dict[tuple[tuple[str, int], ...], np.ndarray] = {}
 
-    def instances_of(self, domain: Domain) -> list[int]:
-        """Return the instances that need another host if a domain fails."""
-        return to_evacuate(self._snapshot, domain.rows)
-
     def movable(self, domain: Domain) -> list[int]:
-        """Return those of its instances that nova evacuates, after a reset of their state perhaps."""
-        indices = self.instances_of(domain)
+        """Return the instances of a domain that nova evacuates, after a reset of their state perhaps."""
+        indices = to_evacuate(self._snapshot, domain.rows)
         return [index for index in indices if not is_never_evacuated(self._snapshot, index)]
 
     def stuck(self, domain: Domain, explain: int = 0) -> list[Stuck]:
         """Return the instances of a domain without a place, with the reasons for the first ``explain``."""
         movable = self.movable(domain)
-        never = sorted(set(self.instances_of(domain)).difference(movable))
+        never = sorted(set(to_evacuate(self._snapshot, domain.rows)).difference(movable))
         lost = [Stuck(index, NO_VTPM, {}) for index in never]
         order = self.mover.order(movable)
         doubtful = order[: self._doubtful(order, domain)]
@@ -205,19 +201,12 @@ class Losses:
 # -- what still fits -------------------------------------------------------------------------------------
 
 
-@dataclass
-class AfterLoss:
-    """What still fits of a flavor after the loss of the host that matters most.
-
-    Attributes:
-        instances: In all zones together.
-        host: That host; "" if there is no host.
-        of_zone: The same for each zone alone; the host may be another one.
-    """
+class AfterLoss(NamedTuple):
+    """What still fits of a flavor after the loss of the host that matters most, and in each zone alone."""
 
     instances: int = 0
     host: str = ""
-    of_zone: Mapping[str, int] = field(default_factory=dict)
+    of_zone: Mapping[str, int] = {}
 
 
 @dataclass

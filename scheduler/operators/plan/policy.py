@@ -124,11 +124,6 @@ class Redecided(msgspec.Struct):
     changed: str | None
 
 
-class Sides(msgspec.Struct):
-    now: Side
-    changed: Side
-
-
 SIDES = {
     "refused": "Instances without a host",
     "hosts": "Hosts that get instances",
@@ -153,7 +148,8 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
     instances: int
     left_out: dict[str, int]
     differing: int
-    sides: Sides
+    now: Side
+    changed: Side
     choices: list[Redecided]
     with_rows: bool = False
 
@@ -164,14 +160,15 @@ class PolicyPlan(Plan, kw_only=True, tag="policy"):
                 f"{count_text(number, 'instance')} ({reason})" for reason, number in self.left_out.items()
             )
             facts.append(Fact("not decided again:", ", ".join(reasons)))
-        now, changed = self.sides.now, self.sides.changed
         columns: Columns = {"Measure": 0, "Now": 1, "Changed": 2}
-        measures = [(words, getattr(now, name), getattr(changed, name)) for name, words in SIDES.items()]
+        measures = [
+            (words, getattr(self.now, name), getattr(self.changed, name)) for name, words in SIDES.items()
+        ]
         subject = f"{self.differing} of {count_text(self.instances, 'instance')} would go elsewhere"
         if self.differing and not self.with_rows:
             subject += "; --rows lists them"
         parts: list[Table] = [
-            histogram(now, changed, "options in use", "changed options"),
+            histogram(self.now, self.changed, "options in use", "changed options"),
             table(measures, columns, "Before and after"),
         ]
         if self.with_rows:
@@ -197,9 +194,6 @@ def policy(
         settings: Texts by the names of options, as ``change`` takes them.
         uuids: The instances of the requests, in the order in which these came.
         changed: The other options, in an object of their own, which ``settings`` change.
-
-    Raises:
-        ConfigError: An option does not exist, does not decide, or cannot have the value.
     """
     conf = snapshot.conf
     differing = change(changed, settings)
@@ -229,7 +223,8 @@ def policy(
         instances=len(indices),
         left_out=dict(left_out),
         differing=sum(one.now != one.changed for one in choices),
-        sides=Sides(now, then),
+        now=now,
+        changed=then,
         choices=choices,
         all_placed=not then.refused,
     )
@@ -321,9 +316,6 @@ def change(conf: cfg.ConfigOpts, settings: Mapping[str, str]) -> list[tuple[str,
     Args:
         settings: Texts as in a configuration file by ``GROUP.NAME``, or ``NAME`` for one of
             ``[filter_scheduler]``.
-
-    Raises:
-        ConfigError: There is no such option, it does not decide, or the text is none of its values.
     """
     known = {
         (group or "DEFAULT", option.dest): option for group, options in list_opts() for option in options

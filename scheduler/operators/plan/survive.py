@@ -20,7 +20,7 @@ from scheduler.operators.app import AS_METRICS, flag, value, writing
 from scheduler.operators.plan.command import Plan, PlanCommand, amounts
 from scheduler.operators.plan.fits import fits
 from scheduler.operators.plan.losing import EVERYWHERE, Domain, Headrooms, Losses
-from scheduler.operators.plan.movable import not_evacuated
+from scheduler.operators.plan.movable import not_evacuated, to_evacuate
 from scheduler.operators.plan.moves import Stuck, Unplaced, causes, summed, unplaced
 from scheduler.operators.shown.files import Measured, write_metrics
 from scheduler.operators.shown.shown import BAD, Columns, Head, Saying, Table, bars, table
@@ -103,9 +103,6 @@ def domains_of(snapshot: Snapshot, by: str | None) -> list[Domain]:
 
     Args:
         by: ``zone``, ``aggregate:PATTERN``, or None for hosts.
-
-    Raises:
-        WrongArgument: There are no such domains.
     """
     if by is None:
         return by_hosts(snapshot)
@@ -131,9 +128,6 @@ def domains_of_each_kind(snapshot: Snapshot, by: str | None = None) -> dict[str,
 
     Args:
         by: Names the failure domains; None: they are the aggregates with ``[berth] failure_domain_key``.
-
-    Raises:
-        WrongArgument: There are no such domains.
     """
     key = snapshot.conf.berth.failure_domain_key
     return {
@@ -240,11 +234,9 @@ BY_HAND = (
 
 
 def survive(cloud: PlannedCloud, domains: Sequence[Domain], flavor: str | None = None) -> SurvivePlan:
-    """Return which failure domains the cloud would survive, the worst first.
+    """Return which failure domains, each alone, the cloud would survive, the worst first.
 
-    Args:
-        domains: What fails, each alone.
-        flavor: Counts how many instances of this flavor may be added; None: of the most frequent flavor.
+    Instances that may be added are of a flavor, or of the most frequent one.
     """
     snapshot, losses = cloud.snapshot, Losses(cloud)
     rows = sorted({row for domain in domains for row in domain.rows})
@@ -276,7 +268,7 @@ def _checked(losses: Losses, domains: Sequence[Domain]) -> list[DomainLoss]:
     snapshot, answers = losses.cloud.snapshot, list[DomainLoss]()
     for done, domain in enumerate(domains):
         snapshot.progress("failure domains", done, len(domains))
-        indices = losses.instances_of(domain)
+        indices = to_evacuate(snapshot, domain.rows)
         stuck = losses.stuck(domain, MOST_STUCK if len(domains) <= MOST_REPORTED else 0)
         placed = set(indices) - {each.index for each in stuck}
         by_hand = Counter(snapshot.instances.states[index] for index in not_evacuated(snapshot, placed))

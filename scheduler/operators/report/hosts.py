@@ -84,7 +84,6 @@ def read_hosts(cloud: PlannedCloud, flavors: Sequence[str], chosen: Mapping[str,
     """Return the state of all hosts.
 
     Args:
-        cloud: The cloud.
         flavors: Names of flavors; room is counted for the first that exists, or for the smallest of all.
         chosen: How many decisions have chosen a service host.
 

@@ -132,16 +132,7 @@ class NovaApi:
 
 
 def connect(cloud: str | None) -> NovaApi:
-    """Connect as clouds.yaml or the variables ``OS_*`` say.
-
-    Args:
-        cloud: An entry of clouds.yaml; None: that of ``OS_CLOUD``, or the variables.
-
-    Raises:
-        NotInstalled: openstacksdk is missing.
-        NotAllowed: The credentials do not work.
-        Unanswered: Keystone or nova does not answer.
-    """
+    """Connect as an entry of clouds.yaml says; None: that of ``OS_CLOUD``, or the variables ``OS_*``."""
     try:
         import openstack
     except ImportError as error:

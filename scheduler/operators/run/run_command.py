@@ -155,9 +155,10 @@ class RunnablePlan(PlanCommand):
         with (
             quiet(self.app.options.verbose_level < 2),
             RunJournal(self._state_file(args)) as journal,
-            contextlib.closing(terminal),
+            contextlib.ExitStack() as at_end,
             halting() as is_halted,
         ):
+            at_end.callback(terminal.bar.clear)
             runner = Runner(
                 nova,
                 PlacementView(self.conf),
@@ -287,10 +288,6 @@ def undo(nova: NovaApi, read: Read, journal: RunJournal) -> RunState:
 
     A host that was not disabled by the run, or was disabled again for another reason, is left as it is. The
     state is kept if there is such a host, or a move that is still open.
-
-    Raises:
-        Surprise: Nova cannot be read.
-        JournalUnusable: The state cannot be written.
     """
     state = journal.state
     # of an aggregate that has changed: also former ones

@@ -109,9 +109,6 @@ class Terminal:
     def progress(self, done: int, total: int) -> None:
         self.bar("instances moved", done, total)
 
-    def close(self) -> None:
-        self.bar.clear()
-
 
 class Runner:
     """One run, in one thread."""
@@ -159,11 +156,6 @@ class Runner:
             reason: Why hosts are disabled, for nova's API.
             evacuate: Whether the hosts are down.
             repeats: Whether to plan again afterwards, until no move is left.
-
-        Raises:
-            BerthError: The cloud cannot be read.
-            NotBegun: A service is not as it has to be, or cannot be read.
-            JournalUnusable: The state cannot be written.
         """
         plan = self._plan(NOTHING)
         services = [self._service(host, evacuate=evacuate) for host in plan.hosts]
@@ -249,12 +241,7 @@ class Runner:
     # -- moves -----------------------------------------------------------------------------------------------
 
     def _rounds(self, plan: Round, *, repeats: bool) -> None:
-        """Carry out plans until one has no move left.
-
-        Raises:
-            Surprise: The run has to stop.
-            Halted: The operator wants it.
-        """
+        """Carry out plans until one has no move left."""
         while True:
             self._one.nodes = plan.nodes
             steps, before = self._to_do(plan), self._journal.state.open
@@ -304,12 +291,7 @@ class Runner:
         return False
 
     def _follow(self, steps: list[RunStep], running: list[RunMove]) -> None:
-        """Begin moves in their order, and follow them and the open ones to their ends.
-
-        Raises:
-            Surprise: The run has to stop.
-            Halted: The operator wants it.
-        """
+        """Begin moves in their order, and follow them and the open ones to their ends."""
         self._waiting = steps
         begun = {step.move.instance: step.move for step in steps}
         while True:

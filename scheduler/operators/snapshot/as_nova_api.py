@@ -234,10 +234,6 @@ def read_aliases(texts: Iterable[str], *, in_placement: bool = False) -> dict[st
     Args:
         in_placement: ``[filter_scheduler] pci_in_placement``, with which the alias must name one kind of
             device for Placement.
-
-    Raises:
-        InvalidSetting: An entry is not a JSON object with a name, differs from one of the same name, or does
-            not identify its devices.
     """
     found: dict[str, Alias] = {}
     kinds = [{"vendor_id", "product_id"}, *([{"resource_class"}] if in_placement else [])]
@@ -269,11 +265,7 @@ def _word(key: str, value: Any) -> str:
 
 
 def pci_requests(wishes: FlavorAndImage, aliases: Mapping[str, Alias]) -> objects.InstancePCIRequests:
-    """Return the devices that the flavor requests, such as ``pci_passthrough:alias=gpu:2,nic:1``.
-
-    Raises:
-        InvalidSetting: An alias does not exist, or has no number of devices.
-    """
+    """Return the devices that the flavor requests, such as ``pci_passthrough:alias=gpu:2,nic:1``."""
     policy = pci_numa_policy(wishes)
     wanted = wishes.extra_specs.get(EXTRA_SPEC, "")
     return objects.InstancePCIRequests(

@@ -300,10 +300,6 @@ class PlannedCloud:
         Args:
             snapshot: The cloud; one planned cloud at a time uses it.
             conf: Other options than those of the snapshot.
-
-        Raises:
-            HostFilterNotFound: An enabled filter does not exist.
-            ClassNotFound: A configured class does not exist.
         """
         conf = snapshot.conf if conf is None else conf
         self.snapshot = snapshot

@@ -115,23 +115,13 @@ class RequestSpecs:
         return [row.instance_uuid for row in reversed(self._rows(query))]
 
     def of_instance(self, instance_uuid: str) -> RequestSpec:
-        """Return the request that an instance was made of.
-
-        Raises:
-            NotFound: There is none.
-            InvalidRequest: It cannot be read.
-        """
+        """Return the request that an instance was made of."""
         for _, text in self.texts([instance_uuid]):
             return RequestSpec.obj_from_primitive(orjson.loads(text))
         raise NotFound(f"There is no request of instance {instance_uuid}")
 
     def image(self, image_id: str) -> ImageMeta:
-        """Return an image that one of the latest requests has.
-
-        Raises:
-            NotFound: None of them has it.
-            InvalidRequest: The request cannot be read.
-        """
+        """Return an image that one of the latest requests has."""
         latest = sa.select(request_specs.c.spec).order_by(request_specs.c.id.desc()).limit(LATEST)
         for (text,) in self._rows(latest):
             image = RequestSpec.obj_from_primitive(orjson.loads(text)).image if image_id in text else None
@@ -196,8 +186,7 @@ class StoredRequest:
     def cold_only(self, compute_version: int) -> str:
         """Return for what nova does not migrate its instances live; "" if it does.
 
-        Args:
-            compute_version: The lowest service version of any compute.
+        The version is the lowest service version of any compute.
         """
         if not all(one.source == one.NEUTRON_PORT or one.is_live_migratable() for one in self._devices):
             return "PCI devices"

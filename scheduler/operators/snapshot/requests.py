@@ -43,14 +43,7 @@ class WrongArgument(BerthError):
 
 
 def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.ConfigOpts) -> objects.RequestSpec:
-    """Return the request that the arguments of a command describe.
-
-    Args:
-        args: ``flavor``, ``like`` or ``spec``, and other options, of ``plan.command.RequestPlan``.
-
-    Raises:
-        BerthError: It cannot be made.
-    """
+    """Return the request that the arguments of ``plan.command.RequestPlan`` describe."""
     spec: Any  # its fields are made at run time
     if args.like:
         spec = stored.of_instance(args.like)
@@ -67,11 +60,7 @@ def make_request(args: argparse.Namespace, stored: RequestSpecs, conf: cfg.Confi
 
 
 def read_file(name: str) -> objects.RequestSpec:
-    """Return the RequestSpec in a file.
-
-    Raises:
-        WrongArgument: The file cannot be read, or has something else.
-    """
+    """Return the RequestSpec in a file."""
     try:
         found = objects.hydrate(json.loads(Path(name).read_text()), None)
     except (OSError, ValueError, InvalidRequest) as error:
@@ -85,10 +74,6 @@ def _load_group(args: argparse.Namespace, spec: Any, stored: RequestSpecs) -> No
     """Put the request into the server group of its hint, as nova-api does.
 
     A stored request has only the UUID of its group, which may be deleted; a sent one has all of it.
-
-    Raises:
-        WrongArgument: A hint names several groups.
-        NotFound: A hint names no group.
     """
     hinted = [value for name, value in pairs(args.hint) if name == GROUP]
     if len(hinted) > 1:
@@ -155,11 +140,7 @@ def of(
 
 
 def pairs(given: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the keys and values of arguments such as ``KEY=VALUE``.
-
-    Raises:
-        WrongArgument: One has no ``=``.
-    """
+    """Return the keys and values of arguments such as ``KEY=VALUE``."""
     found = []
     for one in given:
         key, equals, value = one.partition("=")
@@ -181,11 +162,7 @@ def of_flavor(snapshot: Snapshot, name: str) -> objects.RequestSpec:
 
 
 def hint_notes(spec: objects.RequestSpec, rules: Collection[str]) -> Iterator[str]:
-    """Yield which hints of a request have no effect, and which server group nova would refuse.
-
-    Args:
-        rules: The names of the filters and weighers in use.
-    """
+    """Yield which hints have no effect with the rules in use, and which server group nova would refuse."""
     for name in read(spec, "scheduler_hints", {}):
         reader = READERS.get(name)
         if reader is not None and reader not in rules:

@@ -152,11 +152,7 @@ class Snapshot:
         return ~ServiceUp(service_down_time(self.conf), time.time()).up(hosts)
 
     def load_requests(self, indices: Iterable[int]) -> None:
-        """Read the requests of some instances, and their server groups.
-
-        Raises:
-            Unreadable: The API database does not answer.
-        """
+        """Read the requests of some instances, and their server groups."""
         instances = self.instances
         wanted = [index for index in indices if instances.specs[index] == UNREAD]
         instances.specs[wanted] = MISSING
@@ -229,7 +225,7 @@ def read(
             looked up where they are needed, and there may be no such host. None: the whole cloud.
 
     Raises:
-        Unreadable: A database or Placement does not answer.
+        CloudUnreadable: A database or Placement does not answer.
         BerthError: The options cannot work.
     """
     nova_modules.provide(conf)

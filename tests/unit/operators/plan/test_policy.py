@@ -26,7 +26,7 @@ def names(count):
 def test_the_same_options_change_nothing():
     found = policy(cloud().snapshot(), {"ram_weight_multiplier": "1.0"}, names(4), same_options())
     assert (found.instances, found.differing) == (4, 0)
-    assert found.sides.now == found.sides.changed
+    assert found.now == found.changed
 
 
 def test_who_would_go_elsewhere_is_told_with_the_spread():
@@ -38,7 +38,7 @@ def test_who_would_go_elsewhere_is_told_with_the_spread():
     assert next(one.now for one in found.choices) == "h1"
     assert {one.changed for one in found.choices} == {"h2"}
     assert found.differing >= 1
-    assert found.sides.changed.hosts == 1
+    assert found.changed.hosts == 1
     assert (snapshot.table.numbers["free_ram_mb"] == before).all()
     assert found.options[0].changed == -1.0
 
@@ -47,10 +47,9 @@ def test_instances_that_would_be_refused_are_counted_and_the_largest_flavor_is_t
     made = cloud()
     made.flavors["large"] = flavor("large", ram=12000)
     found = policy(made.snapshot(), {"max_instances_per_host": "1"}, names(4), same_options())
-    sides = found.sides
-    assert (sides.now.refused, sides.changed.refused) == (0, 1)
-    assert sides.now.largest_flavor in ("large", "m1")
-    assert sides.changed.largest_flavor is None
+    assert (found.now.refused, found.changed.refused) == (0, 1)
+    assert found.now.largest_flavor in ("large", "m1")
+    assert found.changed.largest_flavor is None
 
 
 def test_what_cannot_be_decided_again_is_counted():
@@ -76,7 +75,7 @@ def test_other_options_may_come_from_another_file():
     made = cloud()
     other = make_conf(enabled_filters=["ComputeFilter", "NumInstancesFilter"], max_instances_per_host=1)
     found = policy(made.snapshot(), {}, names(4), other)
-    assert found.sides.changed.refused == 1
+    assert found.changed.refused == 1
 
 
 def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
@@ -89,5 +88,5 @@ def test_the_most_members_of_a_group_in_one_failure_domain_are_told():
     snapshot = made.snapshot()
     snapshot.instances.group_of = dict.fromkeys(names(3), spread.uuid)
     settings = {"berth.failure_domain_weight_multiplier": "10"}
-    sides = policy(snapshot, settings, names(3), same_options()).sides
-    assert [side.members_in_one_domain for side in (sides.now, sides.changed)] == [2, 1]
+    found = policy(snapshot, settings, names(3), same_options())
+    assert [side.members_in_one_domain for side in (found.now, found.changed)] == [2, 1]

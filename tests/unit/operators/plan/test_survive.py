@@ -102,7 +102,7 @@ def test_what_is_answered_without_a_decision_is_what_decisions_say(rams, instanc
     losses = Losses(planned)
     for domain in by_hosts(planned.snapshot):
         if losses.stuck(domain) == []:
-            with losses.evacuated(domain, losses.instances_of(domain)) as (_, stuck):
+            with losses.evacuated(domain, losses.movable(domain)) as (_, stuck):
                 assert stuck == []
 
 
