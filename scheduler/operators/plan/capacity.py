@@ -26,8 +26,6 @@ from scheduler.request.reading import read
 
 LOG = logging.getLogger("berth-plan")
 
-NO_GROUPS = "Capacity is counted host by host, without server groups; use dry-run --count"
-
 #: Limits that are shown of one place.
 LIMITS = 3
 
@@ -58,7 +56,7 @@ class CapacityCommand(RequestPlan):
         spec: Any = requests.make_request(args, cloud.snapshot.stored, self.conf)
         if read(spec, "instance_group") is not None:
             if any(name == requests.GROUP for name, _ in requests.pairs(args.hint)):
-                raise WrongArgument(NO_GROUPS)
+                raise WrongArgument("Capacity is counted without server groups; use dry-run --count")
             spec.instance_group = None
             LOG.warning("The server group of the request is left out: capacity is counted host by host")
         return capacity(cloud, spec)

@@ -65,7 +65,6 @@ class DrainCommand(RunnablePlan):
         return drain(cloud, rows_of_hosts(cloud, args), way, done.refused)
 
     def emit(self, shown: Shown, args: argparse.Namespace) -> None:
-        """Print the plan, or only its commands."""
         if not args.commands or args.undo:
             super().emit(shown, args)
             return

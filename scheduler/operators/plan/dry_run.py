@@ -17,9 +17,8 @@ from scheduler.operators.snapshot import requests
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 from scheduler.request.reading import read
 
-#: Hosts that are shown, and where the decision comes from.
+#: Hosts that are shown.
 BEST = 10
-SOURCE = "plan"
 
 
 class DryRunCommand(RequestPlan):
@@ -67,7 +66,7 @@ class DryRunPlan(Plan, kw_only=True, tag="dry-run"):
         )
         if self.placed < self.instances and self.fitting:
             subject += f"; the first {self.fitting} would find one"
-        head = decision.head(self.decision, SOURCE)
+        head = decision.head(self.decision, "plan")
         notes = [Fact("note:", note) for note in self.notes]
         head = replace(head, title=f"Dry run: {head.title}", subject=subject, facts=[*notes, *head.facts])
         columns: Columns = {

@@ -143,12 +143,7 @@ def domains_of_each_kind(snapshot: Snapshot, by: str | None = None) -> dict[str,
 
 
 class DomainLoss(NamedTuple):
-    """What the loss of a domain means.
-
-    Attributes:
-        stuck: The instances without a place on the rest.
-        by_hand: How many of the others nova does not evacuate before their state is reset, by state.
-    """
+    """The instances without a place on the rest, and those to be reset by hand, as in ``Failed``."""
 
     domain: Domain
     instances: int

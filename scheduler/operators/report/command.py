@@ -71,8 +71,7 @@ class ReportCommand(RecordedQuestion):
         return Shown(found, head, [site.causes(found, {})])
 
     def _write(self, args: argparse.Namespace, entries: Sequence[Entry], found: overview.Overview) -> int:
-        hosts, missing = self._hosts(args, entries)
-        pages = site.Site(found, entries, hosts, missing)
+        pages = site.Site(found, entries, self._hosts(args, entries))
 
         def html(shown: Shown) -> str:
             return page.render(shown, self.origin(shown), pages.host_addresses)
@@ -88,7 +87,7 @@ class ReportCommand(RecordedQuestion):
         with writing("The report cannot be written"):
             return directory.replace(Path(args.html), lambda: html(pages.index()), made())
 
-    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> tuple[ReportedHosts | None, str]:
+    def _hosts(self, args: argparse.Namespace, entries: Sequence[Entry]) -> ReportedHosts | str:
         flavors = [args.flavor] if args.flavor else overview.flavors_by_frequency(entries)
         chosen = Counter(host for entry in entries for host in entry["hosts"])
         try:
@@ -97,10 +96,10 @@ class ReportCommand(RecordedQuestion):
                 found = read_hosts(PlannedCloud(read), flavors, chosen)
                 if args.flavor not in (None, found.flavor):
                     raise NotFound(f"There is no flavor {args.flavor}")
-                return found, ""
+                return found
         except BerthError as error:
             LOG.warning("The report has no hosts: %s", error)
-            return None, f"The hosts could not be read: {error}"
+            return f"The hosts could not be read: {error}"
 
     def _documents(
         self, args: argparse.Namespace, entries: Sequence[Entry]

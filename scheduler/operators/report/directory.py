@@ -29,7 +29,6 @@ def decision_file(name: str) -> str:
 
 
 def hosts_file(number: int) -> str:
-    """Return the file of a page of hosts."""
     return f"hosts-{number:04}.html"
 
 

@@ -66,27 +66,17 @@ class Site:
         host_addresses: The addresses of hosts by their names.
     """
 
-    def __init__(
-        self,
-        overview: Overview,
-        entries: Sequence[Entry] = (),
-        hosts: ReportedHosts | None = None,
-        missing: str = "",
-    ) -> None:
-        """Make no page yet.
-
-        Args:
-            entries: The decisions, the latest first.
-            hosts: The hosts; None if they could not be read.
-            missing: Why they could not be read.
-        """
-        self._overview, self._hosts, self._missing = overview, hosts, missing
+    def __init__(self, overview: Overview, entries: Sequence[Entry], hosts: ReportedHosts | str) -> None:
+        """Make no page yet, of the decisions, the latest first, and of the hosts or why they are unknown."""
+        self._overview = overview
+        self._hosts = None if isinstance(hosts, str) else hosts
+        self._missing = hosts if isinstance(hosts, str) else ""
         self.written: dict[str, str] = {}
         self._choices: dict[str, list[Entry]] = {}
         for entry in entries:
             for host in dict.fromkeys(entry["hosts"]):
                 self._choices.setdefault(host, []).append(entry)
-        self._zones = [] if hosts is None else list(_zones(hosts))
+        self._zones = [] if self._hosts is None else list(_zones(self._hosts))
         pages = [page for zone in self._zones for page in zone.pages]
         self.host_addresses = {
             place.host: f"{name}#h{number}" for name, places in pages for number, place in enumerate(places)

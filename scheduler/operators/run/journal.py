@@ -255,11 +255,8 @@ class RunJournal(AbstractContextManager["RunJournal"]):
         moves[found[0] : found[0] + 1] = [move]
         self.save()
 
-    def close(self) -> None:
-        os.close(self._lock)
-
     def __exit__(self, *_: object) -> None:
-        self.close()
+        os.close(self._lock)
 
 
 def this_process() -> str:

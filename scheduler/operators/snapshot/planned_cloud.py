@@ -229,7 +229,6 @@ class PlannedWorld:
     """
 
     def __init__(self, snapshot: Snapshot, driver: FilterDriver) -> None:
-        """Begin with the snapshot as it is."""
         self._snapshot = snapshot
         self.driver = driver
         self.closed = np.zeros(len(snapshot.table), bool)

@@ -38,7 +38,7 @@ HOSTS = ReportedHosts(
 def made(entries=ENTRIES, hosts=HOSTS, lost=()):
     """The pages of a report by their names; the documents of some decisions are no longer kept."""
     found = summarize(entries, SINCE, SINCE + LENGTH)
-    pages = site.Site(found, entries, hosts, "The hosts could not be read: no database")
+    pages = site.Site(found, entries, hosts or "The hosts could not be read: no database")
     pages.written |= {
         name_of(one): directory.decision_file(name_of(one))
         for one in found.linked

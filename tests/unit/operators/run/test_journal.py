@@ -54,7 +54,8 @@ def test_the_next_process_reads_what_was_written(path):
 
 
 def test_only_its_owner_can_read_it(path):
-    begin(path).close()
+    with begin(path):
+        pass
     assert [each.stat().st_mode & 0o777 for each in path.parent.iterdir()] == [0o600] * 2
     assert path.parent.stat().st_mode & 0o777 == 0o700
 
@@ -66,7 +67,8 @@ def test_one_process_at_a_time_and_the_other_one_is_told_which(path, monkeypatch
         pytest.raises(JournalUnusable, match=r"drain.json is held by process 7 on ctl-1, which"),
     ):
         RunJournal(path)
-    RunJournal(path).close()
+    with RunJournal(path):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -113,7 +115,8 @@ def test_a_full_disk_leaves_the_state_that_was_written(path, monkeypatch):
 def test_the_state_is_on_disk_before_it_is_acted_upon(path, monkeypatch):
     written = []
     monkeypatch.setattr(files, "write", lambda *args, **options: written.append(options))
-    begin(path).close()
+    with begin(path):
+        pass
     assert written == [{"durable": True}]
 
 

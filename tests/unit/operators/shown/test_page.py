@@ -23,7 +23,7 @@ def shadow():
 PAGES = {
     "decision": lambda: render(made()),
     "shadow": shadow,
-    "report": lambda: html_of(Site(summarize([], 0.0, 1.0), missing="no database").index()),
+    "report": lambda: html_of(Site(summarize([], 0.0, 1.0), [], "no database").index()),
 }
 
 
