@@ -226,11 +226,12 @@ class StoredRequests(list[StoredRequest]):
             data = primitive[DATA]
             content = orjson.dumps({name: data[name] for name in sorted(data.keys() - set(OWN))})
             group = read(read(spec, "instance_group"), "uuid")
+            stored = StoredRequest(spec)
         except (ValueError, InvalidRequest, KeyError, TypeError):
             return MISSING, None
         number = self._of_content.setdefault(content, len(self))
         if number == len(self):
-            self.append(StoredRequest(spec))
+            self.append(stored)
         return number, group
 
 

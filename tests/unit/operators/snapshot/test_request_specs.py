@@ -151,7 +151,12 @@ def test_requests_of_several_groups_are_equal_but_for_the_group():
     assert (first, second) == ((0, uuid_of("a")), (0, uuid_of("b")))
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"nova_object.name": "RequestSpec"}', "1"])
+NO_FLAVOR = json.dumps(objects.RequestSpec(num_instances=1).obj_to_primitive())
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", '{"nova_object.name": "RequestSpec"}', "1", NO_FLAVOR]
+)
 def test_what_cannot_be_read_is_no_request(text):
     assert StoredRequests().add(uuid_of("i"), text) == (MISSING, None)
 
