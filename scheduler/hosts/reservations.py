@@ -139,7 +139,7 @@ class Reservations:
             self.pending.builds.note(self._reserved[instance_uuid][1].node, project)
 
     def failed_for(self, project: str | None) -> np.ndarray:
-        """Return when each host failed last to build for a project, as ``RecentBuilds``; by position."""
+        """Return when each host failed last to build for a project: seconds since the epoch, by position."""
         return self.pending.builds.failed_for(project, self._table)[self._rows]
 
     def unreserve(self, instance_uuid: str) -> None:

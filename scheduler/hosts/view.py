@@ -366,10 +366,6 @@ class HostView:
             position, amounts, partial(self._shared.number, position=position)
         )
 
-    def failed_for(self, project: str | None) -> np.ndarray:
-        """Return when each host failed last to build for a project: seconds since the epoch, 0 for never."""
-        return self._shared.reservations.failed_for(project)[self.positions]
-
     def refresh_pending(self) -> ViewPositions:
         """Read what others have reserved since; return the positions in the root view of such hosts."""
         positions = self._shared.refresh_pending()

@@ -48,7 +48,7 @@ class BuildFailureWeigher(HostWeigher):
                 return failures
             # To whole failures: with a part of one the host would be excluded all the same.
             left = np.ceil(failures * part(hosts.numbers("failed_at")) - 0.5)
-            own = hosts.failed_for(project)
+            own = hosts.reservations.failed_for(project)[hosts.positions]
             # Of those that failed for the project the latest comes last, whatever others have more failures.
             return np.where((own > 0) & (left > 0), left.max() + part(own), left)
 
