@@ -180,14 +180,6 @@ class SchedulingRequest:
         progress.group_hosts = group.hosts if group else ()
         return replace(self, progress=progress)
 
-    def begun_again(self) -> "SchedulingRequest":
-        """Return the same request, restarted, whose instances an earlier attempt may have claimed for."""
-        return replace(self.restarted(), was_begun=True)
-
-    def joining(self, hosts: Sequence[str]) -> "SchedulingRequest":
-        """Return the same request with the hosts of its affinity group, if a claim met some."""
-        return self.with_group(self.server_group.members, hosts) if self.server_group and hosts else self
-
     def write_progress(self) -> None:
         """Bring the RequestSpec up to date, for operators' classes and for notifications."""
         self.progress.write_to(self.spec)

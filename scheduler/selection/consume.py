@@ -39,7 +39,9 @@ def consume(hosts: HostView, index: ViewIndex, request: SchedulingRequest, fitte
                 exc_info=True,
             )
     if request.server_group:
-        _join_group(hosts, index, request)
+        progress = request.progress
+        progress.group_hosts = (*progress.group_hosts, hosts.row(index).host)
+        hosts.place_instance(index, progress.instance_uuid)
 
 
 def consumed_amounts(flavor: objects.Flavor) -> dict[str, int]:
@@ -89,9 +91,3 @@ def _consume_topology(
     hosts.consume_demand(index, demand, (charged.host, charged.pools))
     # nova carries the fitted topology over to the further instances of the request.
     progress.guest = charged.guest
-
-
-def _join_group(hosts: HostView, index: ViewIndex, request: SchedulingRequest) -> None:
-    progress = request.progress
-    progress.group_hosts = (*progress.group_hosts, hosts.row(index).host)
-    hosts.place_instance(index, progress.instance_uuid)

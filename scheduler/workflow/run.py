@@ -65,13 +65,14 @@ class RequestRun:
         for _ in range(ATTEMPTS):
             # What was decided for these instances before is void.
             self._world.hosts.pending.remove(request.instance_uuids)
-            again = self._latest = request.begun_again()
+            again = self._latest = replace(request.restarted(), was_begun=True)
             try:
                 decided = self._held(request) or decide(request, self._world, self._begin, self._trace)
                 if self._secure(decided):
                     return decided.selections if decided.held else self._announce(decided)
             except AgainstGroupPolicy as error:
-                again = again.joining(error.hosts)
+                if again.server_group and error.hosts:
+                    again = again.with_group(again.server_group.members, error.hosts)
             except AllocationUpdateFailed as error:
                 further = self._recovery.further_hosts(error, request)
                 again = replace(again, kept_providers=again.kept_providers | further)
