@@ -79,7 +79,7 @@ class Call:
 
     Attributes:
         settled: It was answered, or given up.
-        ended: When that was.
+        ended: When that was, or its conductor ended.
         answered: A reply came in time.
         neglected: It was given up as nothing was heard, although a process served it that could have said so.
         orphaned: Its conductor is gone.
@@ -143,7 +143,7 @@ class Callers:
             self._broker.queues.pop(self._queue, None)
         for call in self.calls:
             if not call.settled and call.message is not None and call.message.reply_queue == self._queue:
-                call.settled = call.orphaned = True
+                call.settled, call.orphaned, call.ended = True, True, self._runtime.clock
                 self._runtime.wake_all(call.waiters)
         self._queue = ""
 

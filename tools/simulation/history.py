@@ -29,6 +29,9 @@ from tools.simulation.promise import (
 from tools.simulation.runtime import Endless, Process, Runtime
 from tools.simulation.stream import Stream
 
+#: Seconds between the look at a reply queue and the reply.
+LOOK = 0.02
+
 # Seconds of quiet: longer than the product goes on with a clean-up. Most histories end before: if nothing was
 # written for some of them, and the promise holds.
 QUIET = 4000.0
@@ -383,10 +386,13 @@ class History:
         callers, limits = self._callers, self.plan.limits
         # A process that ended took its doubts along, and nova does not bury these. But the next run of a call
         # is in doubt of what earlier ones wrote, unless it is not run any more.
+        # Nor can it tell a conductor that ended before it had the reply from one that ended just after that.
         forgotten = {
             instance.name
             for call in callers.calls
-            if call.message.is_poison or (call.message.runs and not call.message.runs[-1].alive)
+            if call.message.is_poison
+            or (call.message.runs and not call.message.runs[-1].alive)
+            or (call.orphaned and any(at < call.ended + LOOK for at in call.message.replies))
             for instance in call.instances
             if instance.source or instance.deleted or instance.host or call.orphaned
         }
