@@ -13,6 +13,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import sqlalchemy as sa
 
+from scheduler.hosts.free_amounts import MIB_PER_GIB
 from scheduler.hosts.rows import HostRow, Interner, Metric, Parsed, ServiceRow, Triples
 from scheduler.logs import RateLimitedLogger
 from scheduler.nova_db import json_columns
@@ -31,8 +32,6 @@ NODE_COLUMNS = tuple(
         "ram_allocation_ratio disk_allocation_ratio updated_at"
     ).split()
 )
-
-MIB_PER_GIB = 1024
 
 # A larger amount is an error of the compute. A sum of many, in MiB, still fits in the columns of the table.
 LARGEST_AMOUNT = 2**48
