@@ -75,7 +75,8 @@ class NamedHosts:
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
         self._names = list(map(NAMES, map(table.rows.__getitem__, self._outcomes)))
         aggregates = table.coded["aggregates"]
-        self._zones = [aggregates[row].availability_zone("") for row in self._outcomes]
+        codes = aggregates.codes[np.fromiter(self._outcomes, np.int64)].tolist()
+        self._zones = [aggregates.values[code].availability_zone("") for code in codes]
 
     def _add(self, outcome: str, rows: Iterable[int], step: int = -1) -> None:
         """Note what became of hosts, and the index of the filter that rejected them."""

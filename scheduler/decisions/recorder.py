@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from operator import methodcaller
 import time
 from typing import Any
 
@@ -30,7 +31,6 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 
 #: Bytes of a file of the decision log.
 LARGEST_FILE = 64 * MIB
-
 
 #: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
@@ -63,7 +63,8 @@ class DecisionRecorder:
         self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
         self._kept: dict[Trace, KeptDecision] = {}
-        self.completion = Completion(self._complete, self._keep_complete)
+        complete = methodcaller("complete", partial(self._explained, asks=True))
+        self.completion = Completion(complete, self._keep_complete)
         options = self._conf.berth
         self._log = (
             DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
@@ -117,9 +118,6 @@ class DecisionRecorder:
             self.completion.add(trace)
         elif self._log is not None:
             self._log.add(partial(self.memory.text, kept))
-
-    def _complete(self, trace: Trace) -> None:
-        trace.complete(partial(self._explained, asks=True))
 
     def _keep_complete(self, trace: Trace) -> None:
         kept = self._kept.pop(trace)
