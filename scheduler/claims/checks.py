@@ -238,30 +238,28 @@ class GroupCheck:
         What earlier runs have left to a request can be on several hosts.
         """
         for host in dict.fromkeys(names[node] for node in nodes.values()):
-            own = {uuid: node for uuid, node in nodes.items() if names[node] == host}
-            hosts, gives_way = self._elsewhere(
-                host, {*own.values()}, {names[node] for node in nodes.values()}
-            )
+            hosts, gives_way = self._elsewhere(host, nodes, names)
             if hosts:
+                first = next(uuid for uuid, node in nodes.items() if names[node] == host)
                 cause = f"members of group {self.group.text} are on {', '.join(hosts)}"
-                finding = Finding(ClaimState.AGAINST_POLICY, cause, hosts=hosts, gives_way=gives_way)
-                return {next(iter(own)): finding}
+                return {first: Finding(ClaimState.AGAINST_POLICY, cause, hosts=hosts, gives_way=gives_way)}
         return {}
 
-    def _elsewhere(self, host: str, own: Collection[str], hosts: Collection[str]) -> tuple[list[str], bool]:
+    def _elsewhere(
+        self, host: str, nodes: Mapping[str, str], names: Mapping[str, str]
+    ) -> tuple[list[str], bool]:
         """Return the hosts of members that are not on a host, and whether they stay there.
 
         Those of built members stay, or else that of the last member in the order of UUIDs; all others join.
-
-        Args:
-            own: Those compute nodes of the host that instances of the request are on.
-            hosts: The hosts of all instances of the request.
+        An instance of the request that is not claimed yet does not count, as others do not see it.
         """
         others = self._members() - self.instances
+        own = {node for node in nodes.values() if names[node] == host}
         there = others.intersection(frozenset().union(*map(self.consumers_of, own)))
         # The claim of a member that is built was looked after, and is not released any more. Most requests
         # meet such a member, and read no more.
-        if there and InstanceState.PLACED in self.states_of(there, ()).values():
+        beside = self.states_of(there, ()) if there else {}
+        if InstanceState.PLACED in beside.values():
             return [], False
         absent = others - there
         states = self.states_of(absent, ()) if absent else {}
@@ -269,14 +267,15 @@ class GroupCheck:
         in_order += sorted(absent.difference(in_order))
         latest = [uuid for uuid in in_order if states[uuid] not in _WITHOUT_HOST][-MOST_READ:]
         held = self.read_many(latest) if latest else {}
-        names = self.hosts_of({provider for each in held.values() for provider in each.allocations})
-        of_each = {uuid: _hosts_in(each, names) for uuid, each in held.items()}
+        known = self.hosts_of({provider for each in held.values() for provider in each.allocations})
+        of_each = {uuid: _hosts_in(each, known) for uuid, each in held.items()}
         away = {uuid: min(each) for uuid, each in of_each.items() if each and host not in each}
         if built := {away[uuid] for uuid in away if states[uuid] is InstanceState.PLACED}:
             return sorted(built), True
-        if away and max(away) > max(self.instances):
+        here = {*nodes, *(uuid for uuid in beside if beside[uuid] not in _WITHOUT_HOST)}
+        if away and max(away) > max(here):
             return [away[max(away)]], True
-        return sorted({*away.values()} | ({*hosts} - {host})), False
+        return sorted({*away.values(), *(names[node] for node in nodes.values())} - {host}), False
 
 
 def _hosts_in(held: ConsumerAllocations, names: Mapping[str, str]) -> set[str]:

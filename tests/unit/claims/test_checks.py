@@ -150,11 +150,12 @@ class Cloud:
     def states_of(self, uuids, _hosts):
         return {uuid: self.states.get(uuid, InstanceState.WAITING) for uuid in uuids}
 
-    def check(self, policy, node, most=1, members=("a", "b", "c"), is_first=True):
+    def check(self, policy, node, most=1, members=("a", "b", "c"), is_first=True, unclaimed=()):
         """Check the claim of instance ``a``, whose group has more members now than it knows.
 
         Args:
             node: The node of the claim; or those of all instances of the request, by instance.
+            unclaimed: Instances of the request that are claimed for later.
         """
         nodes = {"a": node} if isinstance(node, str) else node
         wire = InstanceGroup(
@@ -163,7 +164,7 @@ class Cloud:
         group = ServerGroup("g", policy, (policy,), ("a",), (), wire, "web")
         check = GroupCheck(
             group,
-            frozenset(nodes),
+            frozenset({*nodes, *unclaimed}),
             lambda _group: list(members),
             self.states_of,
             lambda uuids: {uuid: [("cell", self.places[uuid])] for uuid in uuids if uuid in self.places},
@@ -226,6 +227,23 @@ def test_all_members_join_the_built_one_or_the_last(states, joined):
     cloud = Cloud(states=states, a=["node1"], b=["node2"], c=["node3"])
     assert cloud.check("affinity", "node1") == {"a": joined}
     assert not cloud.clock.slept
+
+
+def test_an_instance_that_is_claimed_for_later_has_no_rank():
+    """The other request does not see it: each would take itself for the last one, and wait for the other."""
+    cloud = Cloud(a=["node1"], b=["node2"])
+    assert cloud.check("affinity", "node1", unclaimed="z") == {"a": ["h2"]}
+    assert not cloud.clock.slept
+
+
+@pytest.mark.parametrize(
+    ("state", "is_kept"), [(InstanceState.WAITING, True), (InstanceState.GIVEN_UP, False)]
+)
+def test_an_affinity_member_stays_beside_the_last_one_which_others_join(state, is_kept):
+    here = {"a": ["node1"], "c": ["node1"]}
+    cloud = Cloud(**here, b=["node2"], later=here, states={"c": state})
+    assert cloud.check("affinity", "node1") == ({} if is_kept else {"a": ["h2"]})
+    assert bool(cloud.clock.slept) is is_kept
 
 
 @pytest.mark.parametrize(
