@@ -144,6 +144,7 @@ class Runner:
         self._one = OneMove(nova, placement, journal, limits, self._timing)
         self._until = self._timing.clock() + limits.total
         self._busy_until: float | None = None
+        self._absent = set[str]()
         self._waiting: list[RunStep] = []
         self._stays: list[Stay] = []
 
@@ -166,8 +167,8 @@ class Runner:
         try:
             if self._journal.state.moves:
                 plan = self._continued()
-            self._check()
-            self._disable(services, reason)
+            if not self._one.surprise and not self._is_halted():  # otherwise only open moves are followed
+                self._disable(services, reason)
             self._rounds(plan, repeats=repeats)
             held = {} if evacuate else self._held(plan.hosts)
             left = self._stays or held or self._journal.state.open
@@ -275,7 +276,7 @@ class Runner:
         Returns:
             Whether a new plan may have moves for them.
         """
-        busy, now = plan.busy, self._timing.clock()
+        busy, now = [one for one in plan.busy if one not in self._absent], self._timing.clock()
         if not busy:
             return False
         if self._busy_until is None:
@@ -286,6 +287,8 @@ class Runner:
             self._timing.sleep(self._limits.poll)
             for instance in busy:
                 server = self._read(self._nova.server, instance)
+                if server is None:
+                    self._absent.add(instance)  # the databases may have it for ever, and each plan
                 if server is None or (not server.task_state and server.vm_state != "building"):
                     return True
         return False
@@ -307,9 +310,11 @@ class Runner:
                 break
             self._timing.sleep(self._limits.poll)
             for move in list(running):
+                shown = move.state, move.why
                 if not self._one.look(move):
                     running.remove(move)
-                    self._show(move)
+                    if shown != (move.state, move.why):  # each round looks again at what is left to nova
+                        self._show(move)
             moved = self._journal.state.moved
             self._display.progress(moved, moved + len(running) + len(self._waiting))
         if self._one.surprise:

@@ -147,6 +147,16 @@ def test_an_instance_with_a_task_without_end_stays_with_the_reason(file):
     assert states_of(outcome) == {"i1": "moved", "i2": "moved", "i3": "moved"}
 
 
+def test_a_busy_instance_that_nova_does_not_have_is_planned_again_once(file):
+    """A reading of the whole cloud every two seconds would be a load of its own."""
+    cloud = FakeCloud().put("ghost", task="deleting").put("i2").put("busy", task="image_uploading")
+    server = cloud.server
+    cloud.server = lambda uuid: None if uuid == "ghost" else server(uuid)
+    outcome = start(cloud, file)
+    assert (outcome.state, {stay.instance for stay in outcome.stays}) == ("stay", {"ghost", "busy"})
+    assert (states_of(outcome), cloud.plans) == ({"i2": "moved"}, 3)
+
+
 def test_what_nova_does_not_move_stays_with_the_reason(file):
     outcome = start(three().put("hurt", state="rescued"), file)
     assert outcome.state == "stay"
@@ -299,6 +309,13 @@ def test_what_a_balance_does_not_move_stays_with_the_reason(file):
     assert [stay.instance for stay in outcome.stays] == ["i1"]
 
 
+def test_a_move_that_is_left_to_nova_is_shown_once_and_not_in_each_round(file):
+    cloud, lines = FakeCloud(ends={"i1": "hangs", "i2": "no host"}).put("i1").put("i2"), Lines()
+    start(cloud, file, lines=lines, parallel=2, per_host=2)
+    assert cloud.plans > 2
+    assert sum(line.startswith("left to nova") for line in lines.lines) == 1
+
+
 @pytest.mark.parametrize("evacuates", [False, True])
 def test_a_move_without_end_is_left_to_nova_and_the_others_go_on(file, evacuates):
     cloud, lines = FakeCloud(evacuates=evacuates, ends={"i1": "hangs"}).put("i1").put("i2"), Lines()
@@ -362,6 +379,17 @@ def test_the_run_stops_at_a_surprise_and_says_what_is_done_and_left(file, ends, 
     assert (outcome.state, outcome.why) == ("stopped", why)
     assert [step.instance for step in outcome.left] == ["i2", "i3"]
     assert [call[1] for call in calls_of(cloud, "move")] == ["i1"]
+
+
+def test_a_surprise_of_the_last_command_stops_the_next_one_before_it_disables_a_host(file):
+    cloud = three()
+    cloud.later(3, interrupt)
+    start(cloud, file, parallel=2, per_host=2)
+    cloud.machines["h1"].enabled = True
+    cloud.put("i1", "h3", state="error")
+    outcome = start(cloud, file)
+    assert (outcome.state, states_of(outcome)) == ("stopped", {"i1": "failed", "i2": "moved"})
+    assert [call[0] for call in cloud.calls] == ["disable", "move", "move", "confirm"]
 
 
 def test_open_moves_end_before_the_run_stops(file):
@@ -512,6 +540,17 @@ def test_after_ctrl_c_open_moves_end_and_the_same_command_goes_on(file):
     assert outcome.state == "done"
     assert states_of(outcome) == {"i1": "moved", "i2": "moved", "i3": "moved"}
     assert lines.lines[0].endswith("1 moved, 0 open moves")
+
+
+def test_ctrl_c_while_the_first_plan_is_made_lets_open_moves_of_the_last_command_end(file):
+    cloud = three()
+    cloud.later(3, interrupt)
+    start(cloud, file)
+    cloud.machines["h1"].enabled = True
+    outcome = start(cloud, file, halted=lambda: True)
+    assert (outcome.state, states_of(outcome)) == ("interrupted", {"i1": "moved"})
+    assert [step.instance for step in outcome.left] == ["i2", "i3"]
+    assert [call[0] for call in cloud.calls] == ["disable", "move"]
 
 
 def test_a_second_ctrl_c_leaves_open_moves_to_nova(file):
