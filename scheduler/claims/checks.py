@@ -81,17 +81,19 @@ class Check(Protocol):
 
 
 def look_after(
-    check: Check, added: Added, timing: Timing, policy: WritePolicy, *, is_first: bool
+    check: Check, added: Added, timing: Timing, policy: WritePolicy, *, is_first: bool, fenced: bool = False
 ) -> Mapping[str, Finding]:
     """Return what a check finds of claims, as its ``look``.
 
     Of several schedulers that find a claim too many each waits for a random time, and looks again: the first
     ones release, and the last ones find that enough. Where an order is known the others give way at once: by
     chance alone all would release again and again if Placement needs longer for an answer than they wait.
+    Claims that are fenced were looked after before: what was claimed since is released, though it may be last
+    in the order, and that is waited for.
     """
     found = check.look(added, is_first=is_first)
-    for _ in range(check.looks_again):
-        if all(one.gives_way for one in found.values() if one.is_released):
+    for _ in range(2 * check.looks_again if fenced else check.looks_again):
+        if all(one.gives_way and not fenced for one in found.values() if one.is_released):
             break
         timing.pause(timing.uniform(*policy.retry_delay))
         found = check.look(added, is_first=is_first)

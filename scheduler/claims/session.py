@@ -140,13 +140,15 @@ class Session(AbstractContextManager):
         """Look after the group once more: the fence is a write, perhaps over what another run has claimed."""
         kept = self._pass.kept.providers
         added = {uuid: _rows(one, kept) for uuid, one in self.made.items()}
-        for uuid, finding in self._look_after(check, added, is_first=True).items():
+        for uuid, finding in self._look_after(check, added, is_first=True, fenced=True).items():
             raise AgainstGroupPolicy(uuid, finding.cause)
 
-    def _look_after(self, check: Check, added: Added, *, is_first: bool) -> Mapping[str, Finding]:
+    def _look_after(
+        self, check: Check, added: Added, *, is_first: bool, fenced: bool = False
+    ) -> Mapping[str, Finding]:
         """Return the claims that a check finds too many."""
         timing, policy = self._claims.writer.timing, self._claims.writer.policy
-        found = look_after(check, added, timing, policy, is_first=is_first)
+        found = look_after(check, added, timing, policy, is_first=is_first, fenced=fenced)
         for uuid, one in found.items():
             events = self._events.setdefault(uuid, [])
             history = ClaimHistory(uuid, events[-1].host if events else "", events)

@@ -11,6 +11,7 @@ from scheduler.claims.checks import WITHIN, Finding
 from scheduler.claims.claims import Pass, owner_of
 from scheduler.claims.doubts import Doubts, Kept
 from scheduler.claims.session import Session
+from scheduler.errors import AgainstGroupPolicy
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.view import HostView
 from scheduler.placement.claim_events import ClaimState
@@ -319,6 +320,31 @@ def test_only_what_a_claim_added_is_checked():
     world.look(capacity=full)
     world.use("a")
     assert full.added == [{"a": candidate(A).allocations}]
+
+
+class Visited:
+    """A check that finds a later member on the host, which stays by the order, at so many looks."""
+
+    looks_again = 3
+
+    def __init__(self, looks):
+        self.looks = looks
+
+    def look(self, added, *, is_first):
+        self.looks -= 1
+        crowded = Finding(ClaimState.AGAINST_POLICY, "two on host", gives_way=True)
+        return {} if self.looks < 0 else dict.fromkeys(added, crowded)
+
+
+@pytest.mark.parametrize(("looks", "holds"), [(0, True), (6, True), (7, False)])
+def test_fenced_claims_wait_for_members_that_were_claimed_later_and_leave(looks, holds):
+    """They were looked after when they were made. Else each such member would end the whole request."""
+    world = World()
+    world.use("a", "b")
+    world.look(group=Visited(looks))
+    with contextlib.nullcontext() if holds else pytest.raises(AgainstGroupPolicy):
+        world.claims.fence()
+    assert len(world.clock.slept) == min(looks, 6)
 
 
 # -- checks of the chosen hosts
