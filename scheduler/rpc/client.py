@@ -173,7 +173,7 @@ class Client:
     # -- on the thread that reads ----------------------------------------------------------------------------
 
     def _try(self, task: Task, connection: ReadingConnection) -> None:
-        """Make or delete queues. Without the broker that fails; only to read connects again."""
+        """Make or delete queues. Without the broker to delete fails, and to make waits for it, as to read."""
         try:
             task(connection)
         except Exception as error:  # noqa: BLE001 - the thread that waits gives up in time

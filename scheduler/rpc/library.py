@@ -219,7 +219,8 @@ class ReadingConnection(Connection):
     def ensure(self, method: Callable[[], object], *arguments: object, **options: object) -> object:
         """Call a method until it meets no error; each error ends the channel or the connection.
 
-        The library reports an error to callbacks that may raise ``Timeout`` in its place.
+        The library reports an error to callbacks that may raise ``Timeout`` in its place. If it was declaring
+        a consumer, it would read with that one alone after the error.
         """
 
         def counted() -> object:
@@ -229,6 +230,7 @@ class ReadingConnection(Connection):
                 raise
             except Exception:
                 self.losses += 1
+                self._new_tags = set(self._consumers.values())
                 raise
 
         return super().ensure(counted, *arguments, **options)

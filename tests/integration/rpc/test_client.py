@@ -128,3 +128,23 @@ def test_replies_are_read_again_after_the_connection_was_lost(serve, calling):
             return False
 
     assert eventually(answered, 30)
+
+
+def test_calls_are_read_again_after_a_loss_that_is_met_where_reply_queues_are_made(calling):
+    """Calls come on the connection of the replies."""
+    ping = {"method": "ping", "args": {"arg": ""}, "namespace": transport.BASE_NAMESPACE, "version": "1.1"}
+    assert calling.call("router", ping, *PATIENT)
+
+    def lose_and_make(reading):
+        reading.connection.connection.transport.sock.shutdown(2)
+        calling._make_queues(reading)
+
+    calling._on_connection(lose_and_make)
+
+    def answered():
+        try:
+            return calling.call("router", ping, 2.0, 60.0)
+        except (NoReply, ReturnedToBroker):
+            return False
+
+    assert eventually(answered, 30)

@@ -108,6 +108,7 @@ class Reading(library.ReadingConnection, Patient):
 
     def __init__(self):
         Patient.__init__(self)
+        self._consumers, self._new_tags = {"of calls": 1, "of replies": 2}, set()
 
 
 @pytest.mark.parametrize(
@@ -121,8 +122,9 @@ class Reading(library.ReadingConnection, Patient):
     ],
 )
 def test_each_error_of_the_broker_counts_as_a_loss_of_the_channel(errors, losses):
-    """A channel that the broker closes is opened again, with delivery tags that begin anew."""
+    """A channel that the broker closes is opened again, with delivery tags that begin anew, and no consumer."""
     reading, method = Reading(), Mock(side_effect=[*errors, None])
     with contextlib.suppress(library.Timeout):
         reading.ensure(method)
     assert reading.losses == losses
+    assert reading._new_tags == ({1, 2} if losses else set())
