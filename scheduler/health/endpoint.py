@@ -6,6 +6,7 @@ is made once a second at most. GET and HEAD are answered, and each connection is
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException, parse_headers
 from io import BytesIO
@@ -228,8 +229,10 @@ class MonitoringEndpoint:
             return NOT_AUTHORIZED
         if (task := asyncio.current_task()) in self._open:
             self._open[task] = True
-        if path in self._kept or path not in self._pages:
-            return self._kept.get(path, NOT_FOUND)
+        if path not in self._pages:
+            return NOT_FOUND
+        with suppress(KeyError):  # it may grow old between two looks
+            return self._kept[path]
         try:
             page = self._pages[path]()
         except Exception:

@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+import itertools
 from pathlib import Path
 import queue
 import socket
@@ -274,6 +275,18 @@ def test_a_page_is_made_once_a_second_at_most(world, clock):
     clock.now += 1.1
     world.get("/page")
     assert world.made == ["/page"] * 2
+
+
+def test_a_page_that_grows_old_between_two_looks_is_made_again(clock):
+    """A probe once a second would get none, or no answer at all."""
+    times = itertools.repeat(clock.now)
+    world = World(Address("127.0.0.1", 0), lambda: next(times))
+    for looks in range(4):
+        clock.now += 10
+        times = itertools.repeat(clock.now)
+        assert world.get("/page")[0] == 200
+        times = itertools.chain([clock.now + 0.9] * looks, itertools.repeat(clock.now + 1.1))
+        assert world.get("/page")[0] == 200
 
 
 def test_many_clients_at_once_are_all_answered_or_disconnected(world):
