@@ -159,7 +159,8 @@ class Call:
     @property
     def is_acknowledged(self) -> bool:
         """Whether the broker has forgotten it, or has it again as it was returned."""
-        return self.raw is None or bool(self.raw.acknowledged)
+        raw = self.raw  # another thread may forget it meanwhile
+        return raw is None or bool(raw.acknowledged)
 
     @property
     def is_current(self) -> bool:

@@ -88,6 +88,19 @@ def test_a_message_that_is_over_takes_no_memory():
     assert gone() is None
 
 
+def test_another_thread_may_forget_the_message_while_it_is_looked_at():
+    """The thread that sends heartbeats, and the one that reads, look at all open calls."""
+
+    class Message:
+        headers, delivery_info, acknowledged = None, {}, False
+
+    class Forgetful(Call):
+        looks = iter([Message(), None])
+        raw = property(lambda self: next(self.looks), lambda _self, _raw: None)
+
+    assert not Forgetful(raw=Message()).is_acknowledged
+
+
 # -- what is listed
 
 
