@@ -129,11 +129,9 @@ class Schedulers:
             thread.start()
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
-        found, failed = dict(answers.found), dict(answers.failed)
-        for host in asked:
-            if host not in found:
-                failed.setdefault(host, self._no_answer)
-        return Answers(found, failed)
+        found = {host: answers.found[host] for host in asked if host in answers.found}
+        silent = [host for host in asked if host not in found]
+        return Answers(found, {host: answers.failed.get(host, self._no_answer) for host in silent})
 
     def _ask(self, host: str, method: str, arguments: Mapping[str, object], answers: Answers) -> None:
         try:

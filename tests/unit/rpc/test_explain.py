@@ -1,5 +1,7 @@
 """Questions over the bus: who may ask, which schedulers answer, and how failures are told."""
 
+import threading
+from types import SimpleNamespace
 import uuid
 
 from oslo_serialization import jsonutils
@@ -79,6 +81,27 @@ def test_the_schedulers_of_all_hosts_are_asked(schedulers):
     answers = explain.Schedulers(schedulers[0], ["ctl", "ctl", "ctl2"], TIMEOUT).ask("decision", name="req-1")
     assert answers.found == {"ctl": None, "ctl2": "a document"}
     assert answers.failed == {}
+
+
+def test_answers_are_in_the_order_of_the_hosts_however_they_come(monkeypatch):
+    second_has_answered = threading.Event()
+
+    def call(host, name):
+        if host in {"a", "b"}:
+            assert second_has_answered.wait(TIMEOUT)
+        elif host == "d":
+            second_has_answered.set()
+        if host in {"b", "d"}:
+            raise InvalidRequest(name)
+        return name
+
+    class Calling:
+        def prepare(self, server):
+            return SimpleNamespace(call=lambda _context, _method, name: call(server, name))
+
+    monkeypatch.setattr(explain.messaging, "get_rpc_client", lambda *_args, **_options: Calling())
+    answers = explain.Schedulers(None, "abcd", TIMEOUT).ask("decision", name="req-0")
+    assert [list(answers.found), list(answers.failed)] == [["a", "c"], ["b", "d"]]
 
 
 def test_arguments_reach_the_explainer(schedulers):
