@@ -137,14 +137,14 @@ class NeutronNetwork:
         limit = deadline.current()
         if limit.expired:
             raise errors.NetworkError("The caller no longer waits for what Neutron answers")
-        endpoint = client.get_endpoint()
-        if not endpoint:
-            raise errors.NetworkError("No endpoint of Neutron is known")
-        url = f"{endpoint.rstrip('/').removesuffix('/v2.0')}/v2.0{path}"
         timeout = limit.bound(self._session.timeout or math.inf)
         options: dict[str, Any] = {} if timeout == math.inf else {"timeout": timeout}
         try:
             with waiting_for("Neutron"), self._breaker.guard(exceptions.ConnectTimeout):
+                endpoint = client.get_endpoint()
+                if not endpoint:
+                    raise errors.NetworkError("No endpoint of Neutron is known")
+                url = f"{endpoint.rstrip('/').removesuffix('/v2.0')}/v2.0{path}"
                 return client.get(url, params=params, connect_retries=self._connect_retries, **options)
         except CircuitOpen as error:
             raise exceptions.ConnectFailure(str(error)) from None

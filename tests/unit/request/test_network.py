@@ -8,6 +8,7 @@ import requests
 from scheduler import conf as options
 from scheduler import errors
 from scheduler.bounds.deadline import Deadline, limit_to
+from scheduler.bounds.waits import Waits
 from scheduler.request import network
 
 CATALOG = "http://catalog:9696"
@@ -211,6 +212,31 @@ def test_a_neutron_that_hangs_costs_only_the_first_requests_their_timeout(reques
     assert route.call_count == network.TIMEOUTS_IN_A_ROW
     with pytest.raises(errors.NetworkError, match="Neutron is left out"):
         client.port(make_context(), "p")
+
+
+class SlowCatalog(token_endpoint.Token):
+    """Notes what the request waits for while the address of Neutron is looked up."""
+
+    def __init__(self, waits):
+        super().__init__(OWN, "own-token")
+        self.waits, self.seen = waits, []
+
+    def get_endpoint(self, *args, **kwargs):
+        self.seen.append(self.waits.current and self.waits.current.text)
+        return super().get_endpoint(*args, **kwargs)
+
+
+def test_looking_up_the_address_is_a_wait_and_ends_while_neutron_is_left_out(requests_mock):
+    waits = Waits()
+    auth = SlowCatalog(waits)
+    client = network.NeutronNetwork(keystone_session.Session(auth=auth), {"service_type": "network"})
+    requests_mock.get(f"{OWN}/v2.0/subnets", exc=requests.exceptions.ReadTimeout("slow"))
+    with waits:
+        for _ in range(network.TIMEOUTS_IN_A_ROW + 3):
+            with pytest.raises(errors.NetworkError):
+                client.segments_of_network(make_context(), "n")
+    assert set(auth.seen) == {"Neutron"}
+    assert len(auth.seen) == network.TIMEOUTS_IN_A_ROW
 
 
 def test_the_deadline_of_the_request_bounds_the_wait_for_neutron(requests_mock):
