@@ -51,7 +51,6 @@ class DecisionRecord:
     """
 
     queries: Sequence[Query] = ()
-    passed = 0
     error: document.Error | None = None
     partition: str | None = None
     _chosen: Sequence[Sequence[Place]] = ()
@@ -77,6 +76,7 @@ class DecisionRecord:
     def forget_pass(self) -> None:
         """Forget what was noted of hosts."""
         self.filters: list[document.FilterStep] = []
+        self.passed = 0
         self.reasons: dict[int, list[tuple[str, str]]] = {}
         self.table: HostTable | None = None
         self.excluded: list[np.ndarray] = []

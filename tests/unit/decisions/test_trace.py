@@ -8,6 +8,7 @@ import pytest
 
 from scheduler import objects
 from scheduler.decisions import failed_constraints, named_hosts, rendering, trace
+from scheduler.decisions.decision_line import refused_line
 from scheduler.decisions.document import Place, decode, encode
 from scheduler.decisions.named_hosts import NAMED
 from scheduler.decisions.record import LARGEST_SPEC
@@ -86,7 +87,9 @@ def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
             super().finish(error, explain)
 
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
-    decision = decide(make_conf(), [host_with_candidate("h1")], request, make=Held).decision
+    found = decide(make_conf(), [host_with_candidate("h1")], request, make=Held)
+    decision = found.decision
+    assert "1 candidate -> 0 passed" in refused_line(found.record, 0.0, "")
     assert (decision.candidates.source, decision.filters, decision.hosts.host) == ("held", [], [])
     assert decision.chosen[0].host == Place("h9", "n9")
     assert "failed" not in decision.milliseconds
