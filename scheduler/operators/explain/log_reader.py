@@ -49,7 +49,7 @@ class DecisionLogReader:
         for path, _ in self._files(since):
             wanted = (
                 entry.values()
-                for entry, _ in _since(path, since)
+                for entry, _ in _entries(path)
                 if entry.is_wanted(failed=failed, since=since, project=project)
             )
             found += islice(wanted, at_most)
@@ -58,7 +58,7 @@ class DecisionLogReader:
     def decisions(self, since: float = 0.0) -> Iterator[Decision]:
         """Yield the documents of requests since a time, in no order."""
         for path, _ in self._files(since):
-            for entry, line in _since(path, since):
+            for entry, line in _entries(path):
                 if seconds_of(entry.time) >= since:
                     yield decode(line)
 
@@ -78,15 +78,11 @@ class DecisionLogReader:
         )
 
 
-def _since(path: Path, since: float) -> Iterator[tuple[DecisionEntry, bytes]]:
-    """Yield the requests of one file that ended since a time with their lines, the latest first."""
+def _entries(path: Path) -> Iterator[tuple[DecisionEntry, bytes]]:
+    """Yield the requests of a file with their lines, the last line first; late explanations are last."""
     for line in _lines_backwards(path):
-        entry = _parsed(line)
-        if entry is None:
-            continue
-        if seconds_of(entry.time) + entry.milliseconds.get("total", 0.0) / 1000 < since:
-            return  # lines are in the order in which requests ended
-        yield entry, line
+        if entry := _parsed(line):
+            yield entry, line
 
 
 def _parsed(line: bytes) -> DecisionEntry | None:

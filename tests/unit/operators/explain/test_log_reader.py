@@ -75,16 +75,19 @@ def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(direc
     assert DecisionLogReader(directory).find(["i0"])["i0"] == (json.dumps(again).encode(), path.name)
 
 
-def test_a_long_request_does_not_hide_those_that_began_after_it(tmp_path, decisions):
-    """The first request began before the time that is asked for, and ended last."""
+@pytest.mark.parametrize("milliseconds", [10_000.0, 1.0], ids=["ended last", "explained late"])
+def test_a_line_that_is_written_late_does_not_hide_those_before_it(milliseconds, tmp_path, decisions):
+    """The first request began before the time that is asked for, and its line comes last."""
     file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0)
     first = json.loads(decisions[0])
-    first["milliseconds"]["total"] = 10_000.0
+    first["milliseconds"]["total"] = milliseconds
     for line in (*decisions[1:], json.dumps(first).encode()):
         file.write(line)
     file.close()
     found = DecisionLogReader(tmp_path).entries(since=1000.5)
     assert [one["request_id"] for one in found] == ["req-2", "req-1"]
+    seen = DecisionLogReader(tmp_path).decisions(since=1000.5)
+    assert sorted(one.request_id for one in seen) == ["req-1", "req-2"]
 
 
 @pytest.mark.parametrize(
