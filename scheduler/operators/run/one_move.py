@@ -201,7 +201,7 @@ class OneMove:
             self._still_there(move, server)
         # what was left to nova before is not waited for again
         if move.is_open and (now >= seen.late_at or (move.why and server.task_state)):
-            move.why = f"not moved within {self._limits.move:g} s; nova goes on with it"
+            move.why = move.why or f"not moved within {self._limits.move:g} s; nova goes on with it"
             self._journal.save_move(move)
             return False
         return move.is_open
@@ -234,7 +234,8 @@ class OneMove:
         except (Refused, Unanswered):
             pass  # nova may have confirmed it by itself; the next looks show it
         except NotAllowed as error:
-            raise Surprise(f"Nova does not let these credentials confirm {move.label}: {error}") from error
+            self.surprise = move.why = f"Nova does not let these credentials confirm {move.label}: {error}"
+            seen.late_at = now  # it stays open for a command with the rights
 
     def _is_ours(self, move: RunMove, action: Action) -> bool:
         """Return whether what waits for its confirmation is the migration of this run.

@@ -415,6 +415,24 @@ def test_credentials_that_nova_refuses_stop_the_run_once_open_moves_have_ended(f
     assert outcome.why == "Nova does not let these credentials move name-i2 (i2): 403 Policy"
 
 
+def test_a_confirmation_that_nova_does_not_allow_stops_the_run_once_open_moves_have_ended(file):
+    cloud = FakeCloud().put("a", state="stopped").put("b").put("c")
+    allowed, why = cloud.confirm, "Nova does not let these credentials confirm name-a (a): 403 Policy"
+
+    def forbidding(_uuid):
+        raise NotAllowed("403 Policy")
+
+    cloud.confirm = forbidding
+    outcome = start(cloud, file, parallel=2, per_host=2)
+    assert (outcome.state, outcome.why) == ("stopped", why)
+    assert states_of(outcome) == {"a": "requested", "b": "moved"}
+    assert cloud.now < 1100
+    cloud.confirm = allowed
+    outcome = start(cloud, file)
+    assert (outcome.state, set(states_of(outcome).values())) == ("done", {"moved"})
+    assert not any(move.why for move in outcome.moves)
+
+
 def test_an_api_that_is_away_is_waited_for_and_not_for_ever(file):
     cloud = three()
     cloud.later(5, lambda: vars(cloud).update(unavailable_until=cloud.now + 200))
