@@ -226,7 +226,8 @@ class Runner:
             try:
                 self._nova.disable(service, reason)
             except ApiError as error:
-                raise Surprise(f"Cannot disable host {service.host}: {error}") from error
+                self._one.surprise = f"Cannot disable host {service.host}: {error}"
+                return
             self._display.line(f"disabled {service.host}: {reason}")
 
     def _continued(self) -> Round:

@@ -415,6 +415,27 @@ def test_credentials_that_nova_refuses_stop_the_run_once_open_moves_have_ended(f
     assert outcome.why == "Nova does not let these credentials move name-i2 (i2): 403 Policy"
 
 
+@pytest.mark.parametrize(("open_before", "moved", "left"), [(False, [], 3), (True, ["i1"], 2)])
+def test_a_host_that_nova_does_not_let_disable_stops_the_run_before_it_begins_moves(
+    file, open_before, moved, left
+):
+    cloud = three()
+    if open_before:
+        cloud.later(3, interrupt)
+        start(cloud, file)
+        cloud.machines["h1"].enabled = True
+    begun = len(calls_of(cloud, "move"))
+
+    def forbidding(_service, _reason):
+        raise NotAllowed("403 Policy")
+
+    cloud.disable = forbidding
+    outcome = start(cloud, file)
+    assert (outcome.state, outcome.why) == ("stopped", "Cannot disable host h1: 403 Policy")
+    assert [move.instance for move in outcome.moves if move.state == "moved"] == moved
+    assert (len(outcome.left), len(calls_of(cloud, "move"))) == (left, begun)
+
+
 def test_a_confirmation_that_nova_does_not_allow_stops_the_run_once_open_moves_have_ended(file):
     cloud = FakeCloud().put("a", state="stopped").put("b").put("c")
     allowed, why = cloud.confirm, "Nova does not let these credentials confirm name-a (a): 403 Policy"
