@@ -225,7 +225,7 @@ class HostStore:
             self._loop.wake()
 
     def _refresh_timeout(self) -> float:
-        """Return the seconds for a refresh that has begun, the next one, and the reading of the cell list."""
+        """Return the seconds for a refresh that has begun and the next one, and one more timeout to spare."""
         return 3 * self._reader.timeout() + 1
 
 
