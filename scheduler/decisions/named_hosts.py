@@ -80,8 +80,9 @@ class NamedHosts:
 
     def _add(self, outcome: str, rows: Iterable[int], step: int = -1) -> None:
         """Note what became of hosts, and the index of the filter that rejected them."""
-        before = self._outcomes
-        self._outcomes = before | dict.fromkeys(rows, (outcome, step)) | before
+        named = outcome, step
+        for row in rows:  # no copy: there are thousands of steps if many instances were requested
+            self._outcomes.setdefault(row, named)
 
     @property
     def best(self) -> list[int]:
