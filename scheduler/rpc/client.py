@@ -80,6 +80,8 @@ class Client:
         """
         self._bus, self._on_connection = bus, on_connection
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
+        # a reply to the first call would find nobody who reads them yet
+        on_connection(partial(self._try, self._make_queues))
 
     def call(
         self,

@@ -22,3 +22,12 @@ def test_a_call_is_given_up_in_time_though_its_scheduler_goes_on(monkeypatch):
     replies.received = SimpleNamespace(get=get)
     with pytest.raises(ReturnedToBroker):
         caller._give_up(replies, "call")
+
+
+def test_reply_queues_are_made_before_the_first_call():
+    """A queue that was just made is not read yet: its scheduler would keep the reply until it is."""
+    tasks, made = [], []
+    client.Client(None, tasks.append)
+    for task in tasks:
+        task(SimpleNamespace(declare_direct_consumer=lambda name, _callback: made.append(name)))
+    assert len(set(made)) == client.SPARE
