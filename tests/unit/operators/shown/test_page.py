@@ -11,6 +11,8 @@ from scheduler.operators.report.overview import summarize
 from scheduler.operators.report.site import Site
 from scheduler.operators.shadow import report
 from scheduler.operators.shown import page
+from scheduler.operators.shown.files import Origin
+from scheduler.operators.shown.shown import Head, Shown
 from tests.support.pages import Page
 from tests.support.shown import html_of
 from tests.unit.operators.explain.test_decision import made, render
@@ -68,3 +70,10 @@ def test_a_page_has_no_control_characters_of_names_and_hints():
     html = render(decision)
     assert not [each for each in html if unicodedata.category(each) in {"Cc", "Cf"} and each != "\n"]
     assert r"a\x1b]0;PWN\x07\x9b \u202e&lt;b&gt;" in html
+
+
+def test_a_page_has_no_control_characters_of_the_name_in_the_question():
+    origin = Origin("2026-01-01T00:00:00", "", "1.0", ("host", "h\x1b[2J"))
+    html = page.render(Shown({}, Head("A host")), origin)
+    assert r"Berth 1.0: host &#39;h\x1b[2J&#39;" in html
+    assert "\x1b" not in html
