@@ -2,6 +2,9 @@
 
 from scheduler.objects import base, fields
 
+AUTO = "auto"
+NONE = "none"
+
 
 @base.register
 class NetworkRequest(base.WireObject):
@@ -14,8 +17,41 @@ class NetworkRequest(base.WireObject):
         **fields.each("port_id pci_request_id arq_uuid", fields.uuid(nullable=True)),
     }
 
+    @property
+    def auto_allocate(self):
+        """Whether a network is created if there is none."""
+        return self.network_id == AUTO
 
-NetworkRequestList = base.wire_list("NetworkRequestList", "1.1", "NetworkRequest")
+    @property
+    def no_allocate(self):
+        """Whether the instance gets no network."""
+        return self.network_id == NONE
+
+
+@base.register
+class NetworkRequestList(base.WireList):
+    """All requested interfaces."""
+
+    VERSION = "1.1"
+    fields = {"objects": fields.list_of(fields.nested("NetworkRequest"))}
+
+    @property
+    def auto_allocate(self):
+        """Whether the only request is the word ``auto``."""
+        return len(self) == 1 and self.objects[0].auto_allocate
+
+    @property
+    def no_allocate(self):
+        """Whether the only request is the word ``none``."""
+        return len(self) == 1 and self.objects[0].no_allocate
+
+    @property
+    def is_single_unspecified(self):
+        """Whether there is one request, and all its fields are null."""
+        if len(self) != 1:
+            return False
+        request = self.objects[0]
+        return all(getattr(request, name) is None for name in request.fields)
 
 
 @base.register

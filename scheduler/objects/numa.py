@@ -1,5 +1,7 @@
 """The NUMA topology of an instance (spec: wire-and-config 3.8)."""
 
+import itertools
+
 from scheduler.objects import base, fields
 
 
@@ -54,6 +56,24 @@ class InstanceNUMACell(base.DictCompat, base.WireObject):
         raw = self.cpu_pinning_raw
         return None if raw is None else {int(guest): host for guest, host in raw.items()}
 
+    @cpu_pinning.setter
+    def cpu_pinning(self, pins):
+        self.cpu_pinning_raw = None if pins is None else {str(guest): host for guest, host in pins.items()}
+
+    @property
+    def siblings(self):
+        """The guest CPUs of each core, as a list of sets; empty if cores have one thread."""
+        threads = self.cpu_topology.threads if self.cpu_topology else 0
+        if not threads or threads == 1:
+            return []
+        cpus = iter(sorted(self.total_cpus))
+        return [set(itertools.islice(cpus, threads)) for _ in range(len(self) // threads)]
+
+    def clear_host_pinning(self):
+        """Remove the host cell and the pins."""
+        self.id = -1
+        self.cpu_pinning = {}
+
 
 @base.register
 class InstanceNUMATopology(base.DictCompat, base.WireObject):
@@ -82,3 +102,24 @@ class InstanceNUMATopology(base.DictCompat, base.WireObject):
         if len(policies) > 1:
             raise base.InvalidField("InstanceNUMATopology.cells", "the cells differ in cpu_policy")
         return policies.pop() if policies else None
+
+    @property
+    def cpu_pinning(self):
+        """The pinned host CPUs of all cells, as one set."""
+        pins = (cell.cpu_pinning or {} for cell in self.cells)
+        return set(itertools.chain.from_iterable(pinned.values() for pinned in pins))
+
+    @property
+    def cpuset_reserved(self):
+        """The host CPUs reserved for emulator threads, of all cells."""
+        return set().union(*(cell.cpuset_reserved or () for cell in self.cells))
+
+    @property
+    def emulator_threads_isolated(self):
+        """Whether emulator threads get a host CPU of their own."""
+        return self.emulator_threads_policy == "isolate"
+
+    def clear_host_pinning(self):
+        """Remove the host cells and the pins of all guest cells."""
+        for cell in self.cells:
+            cell.clear_host_pinning()

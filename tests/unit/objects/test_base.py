@@ -26,7 +26,7 @@ def test_clone_shares_nothing():
     before = as_json(original)
     clone = original.obj_clone()
     assert as_json(clone) == before
-    clone.numa_topology.cells[0].cpu_pinning_raw = {"0": 4}
+    clone.numa_topology.cells[0].cpu_pinning = {0: 4}
     clone.instance_group.hosts.append("elsewhere")
     clone.requested_resources[0].resources["VCPU"] = 1
     assert as_json(original) == before

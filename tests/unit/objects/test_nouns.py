@@ -23,7 +23,22 @@ def test_numa_cell_sets():
 
 
 def test_numa_cell_pinning():
-    assert cell(pcpuset={0, 1}, cpu_pinning_raw={"0": 8}).cpu_pinning == {0: 8}
+    found = cell(pcpuset={0, 1})
+    found.cpu_pinning = {0: 8}
+    assert found.cpu_pinning == {0: 8}
+    assert found.cpu_pinning_raw == {"0": 8}
+    found.clear_host_pinning()
+    assert (found.id, found.cpu_pinning) == (-1, {})
+    found.cpu_pinning = None
+    assert found.cpu_pinning_raw is None
+
+
+@pytest.mark.parametrize(
+    ("threads", "siblings"), [(None, []), (1, []), (2, [{0, 1}, {2, 3}]), (3, [{0, 1, 2}]), (8, [])]
+)
+def test_numa_cell_siblings(threads, siblings):
+    topology = None if threads is None else objects.VirtCPUTopology(threads=threads)
+    assert cell(cpuset={0, 1, 2, 3, 4}, cpu_topology=topology).siblings == siblings
 
 
 @pytest.mark.parametrize(
@@ -54,15 +69,20 @@ def test_numa_cell_without_cpus():
 def test_numa_topology():
     topology = objects.InstanceNUMATopology(
         cells=[
-            cell(pcpuset={0}, cpu_policy="dedicated"),
-            cell(pcpuset={1}, cpu_policy="dedicated"),
+            cell(pcpuset={0}, cpu_policy="dedicated", cpu_pinning_raw={"0": 4}, cpuset_reserved={9}),
+            cell(pcpuset={1}, cpu_policy="dedicated", cpu_pinning_raw={"1": 5}),
         ]
     )
     assert len(topology) == 2
     assert topology.cpu_policy == "dedicated"
+    assert topology.cpu_pinning == {4, 5}
+    assert topology.cpuset_reserved == {9}
+    assert not topology.emulator_threads_isolated
     topology.cells[1].cpu_policy = "shared"
     with pytest.raises(objects.InvalidField):
         _ = topology.cpu_policy
+    topology.clear_host_pinning()
+    assert topology.cpu_pinning == set()
 
 
 def test_empty_numa_topology_is_false():
@@ -113,6 +133,22 @@ def test_limits():
 def test_retries():
     retries = objects.SchedulerRetries.from_dict(None, {"num_attempts": 2, "hosts": [["h", "n"]]})
     assert retries.to_dict() == {"num_attempts": 2, "hosts": [["h", "n"]]}
+
+
+@pytest.mark.parametrize(
+    ("networks", "auto", "none", "unspecified"),
+    [
+        ([], False, False, False),
+        (["auto"], True, False, False),
+        (["none"], False, True, False),
+        ([None], False, False, True),
+        (["n1"], False, False, False),
+        (["auto", "none"], False, False, False),
+    ],
+)
+def test_network_requests(networks, auto, none, unspecified):
+    asked = objects.NetworkRequestList(objects=[objects.NetworkRequest(network_id=n) for n in networks])
+    assert [asked.auto_allocate, asked.no_allocate, asked.is_single_unspecified] == [auto, none, unspecified]
 
 
 def test_security_group_identifier():
