@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 
-DISK_OPTIONS = "size=8m"
+DISK_OPTIONS = "size=64m"
 SOURCE = Path(__file__).with_name("clock.c")
 
 
