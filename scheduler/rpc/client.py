@@ -80,7 +80,7 @@ class Client:
         """
         self._bus, self._on_connection = bus, on_connection
         self._spare: queue.SimpleQueue[_ReplyQueue] = queue.SimpleQueue()
-        # a reply to the first call would find nobody who reads them yet
+        # a reply to the first call would find no reader of them yet
         on_connection(partial(self._try, self._make_queues))
 
     def call(

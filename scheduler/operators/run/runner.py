@@ -30,7 +30,7 @@ from scheduler.operators.run.nova_api import ApiError, NovaApi, PlacementView
 from scheduler.operators.run.one_move import Clocks, OneMove, RunLimits, RunStep, Surprise, patient
 from scheduler.operators.snapshot.planned_cloud import PlannedCloud
 
-LOG = logging.getLogger(__name__)
+LOG = logging.getLogger(f"nova.{__name__}")
 
 #: Moves of an instance that do not come off before it is left where it is.
 MOST_TRIES = 2
