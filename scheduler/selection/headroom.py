@@ -38,7 +38,7 @@ class Headroom:
             self._planned[provider, name] += amount
 
     def forget(self) -> None:
-        """Count nothing as planned any more: Placement counts what it has granted."""
+        """Count nothing as planned any more: Placement counts what it has granted, if it was asked."""
         self._planned.clear()
 
     def _has(self, provider: str, name: str, amount: int) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from oslo_log import log as logging
 
-from scheduler.claims.session import Session
+from scheduler.claims.session import NothingSent, Session
 from scheduler.errors import (
     AllocationUpdateFailed,
     BerthError,
@@ -143,7 +143,8 @@ class HostClaiming:
         planned, self._planned = self._planned, {}
         if self._claims is None or not planned:
             return []
-        self._headroom.forget()
+        if not isinstance(self._claims, NothingSent):
+            self._headroom.forget()
         results = self._claims.claim({uuid: one.candidate for uuid, one in planned.items()})
         refused = [uuid for uuid in planned if not results[uuid].done]
         project = read(self._ranking.request.spec, "project_id")

@@ -45,6 +45,15 @@ def test_how_many_of_several_find_a_host_is_told():
     assert told.head.subject == "A host for 0 of 3 instances of flavor m1; the first 2 would find one"
 
 
+def test_later_members_of_an_affinity_group_find_no_room_that_the_first_has_taken():
+    cloud = MadeCloud(node("h1", ram=2048), node("h2", ram=2048))
+    _, spec = request(cloud, flavor("m1", ram=1200))
+    spec.instance_group = group("together", "affinity", [])
+    spec.num_instances = 2
+    found = dry_run(cloud.planned(), spec)
+    assert (found.placed, found.fitting) == (0, 1)
+
+
 def test_a_dry_run_has_the_stages_of_its_decision():
     cloud = MadeCloud(node("h1").disabled())
     _, spec = request(cloud, flavor("m1", ram=1024))
