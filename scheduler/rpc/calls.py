@@ -16,7 +16,7 @@ from oslo_log import log as logging
 from scheduler.bounds.waits import Wait
 from scheduler.decisions.open_requests import OpenRequest
 from scheduler.request.past import SOON, Past
-from scheduler.rpc.consumer import Consumer, requeue, runs_of
+from scheduler.rpc.consumer import Consumer, is_redelivery, requeue, runs_of
 from scheduler.rpc.wire import NOTHING, Frame
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -175,7 +175,7 @@ class Call:
     @property
     def is_redelivery(self) -> bool:
         """Whether the last scheduler that had it neither answered nor requeued it, as one that is killed."""
-        return self.raw is not None and bool(self.raw.delivery_info.get("redelivered"))
+        return self.raw is not None and is_redelivery(self.raw)
 
     @property
     def outranked(self) -> bool:
@@ -194,7 +194,7 @@ class Call:
 
     def publish_again(self) -> bool:
         """Put it into its queue once more; see ``Consumer.publish_again``."""
-        if self._consumer is None or self.raw is None or self.is_acknowledged or self.is_lost:
+        if self._consumer is None or self.raw is None or self.is_acknowledged or not self.is_current:
             return False
         return self._consumer.publish_again(self.raw, self.message_id, self._losses)
 

@@ -99,15 +99,20 @@ class Backlog:
         return now, expected > 0 or now < self._frozen_until
 
 
+def is_redelivery(raw: Message) -> bool:
+    """Return whether the last scheduler that had a message neither answered nor requeued it."""
+    return bool(raw.delivery_info.get("redelivered"))
+
+
 def was_delivered(raw: Message) -> bool:
     """Return whether a message was delivered before, as the broker or its sender says."""
-    return bool(raw.delivery_info.get("redelivered") or (raw.headers or {}).get(DELIVERED_BEFORE))
+    return is_redelivery(raw) or bool((raw.headers or {}).get(DELIVERED_BEFORE))
 
 
 def runs_of(raw: Message) -> int:
     """Return how many schedulers had a message before, and neither answered nor requeued it."""
     counted = (raw.headers or {}).get(RUNS)
-    return (counted if isinstance(counted, int) else 0) + bool(raw.delivery_info.get("redelivered"))
+    return (counted if isinstance(counted, int) else 0) + is_redelivery(raw)
 
 
 def _settle(raw: Message, send: Callable[[Message], None]) -> None:
