@@ -189,7 +189,7 @@ class MonitoringEndpoint:
                 )
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer = asyncio.StreamWriter(transport, protocol, reader, loop)
-                writer.write(self._answer(head.decode("latin-1")))
+                writer.write(self._answer(head))
                 writer.close()
                 await writer.wait_closed()
         except (OSError, EOFError, asyncio.LimitOverrunError):
@@ -202,12 +202,12 @@ class MonitoringEndpoint:
             else:
                 transport.abort()
 
-    def _answer(self, head: str) -> bytes:
+    def _answer(self, head: bytes) -> bytes:
         """Return the response to the head of a request; nothing for an empty one."""
-        line, _, headers = head.partition("\r\n")
+        line, _, headers = head.partition(b"\r\n")
         if not line:
             return b""
-        request = _REQUEST.fullmatch(line)
+        request = _REQUEST.fullmatch(line.decode("latin-1"))
         if request is None:
             return MALFORMED.answer()
         method, path = request.groups()
@@ -215,10 +215,10 @@ class MonitoringEndpoint:
             return NOT_ALLOWED.answer()
         return self._page(path.partition("?")[0], headers).answer(with_body=method == "GET")
 
-    def _page(self, path: str, headers: str) -> Page:
+    def _page(self, path: str, headers: bytes) -> Page:
         """Return a page, if the client may have it; a page that is old is made again."""
         try:
-            found = parse_headers(BytesIO(headers.encode("latin-1")))
+            found = parse_headers(BytesIO(headers))
             allowed = self._access.allows({name.lower(): value.strip() for name, value in found.items()})
         except HTTPException:
             return MALFORMED
