@@ -100,8 +100,8 @@ class Membership:
             host = self._hosts.get(record.sender)
             if record.kind in {Kind.HELLO, Kind.BEAT}:
                 host = record.host
-            if record.kind == Kind.HELLO:
-                for sender in [each for each, other in self._hosts.items() if other == host and host]:
+            if host and record.kind == Kind.HELLO:
+                for sender in [each for each, other in self._hosts.items() if other == host]:
                     del self._hosts[sender]
             if record.kind == Kind.BYE:
                 self._hosts.pop(record.sender, None)
