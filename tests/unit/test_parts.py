@@ -42,7 +42,7 @@ def test_all_parts_have_the_clock_of_the_hosts(nova):
     outside = outside_of(nova, clock)
     parts = put_together(nova.conf, outside, make_stream=no_stream)
     found = clocks_of([parts, make_world(nova.conf, parts, None)(driver=None)])
-    assert len(found) > 15
+    assert len(found) > 19
     assert {path: each for path, each in found.items() if each is not clock} == {}
 
 
