@@ -314,6 +314,11 @@ class Decision(DecisionEntry, kw_only=True, gc=False):
     claims: dict[str, list[ClaimEvent]] = msgspec.field(default_factory=dict)
 
     @property
+    def first_filters(self) -> list[FilterStep]:
+        """The filters of the first instance that has any."""
+        return [step for step in self.filters if step.instance == self.filters[0].instance]
+
+    @property
     def refused_claims(self) -> list[ClaimEvent]:
         return refused(self.claims)
 

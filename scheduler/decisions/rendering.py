@@ -189,9 +189,8 @@ def _reason(decision: Decision, host: str, outcome: str, step: int, failing: Fai
 
 
 def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
-    first = [step for step in decision.filters if step.instance == decision.filters[0].instance]
     before = host.outcome != EXCLUDED
-    for step in first:
+    for step in decision.first_filters:
         if not before:
             why = "an earlier filter rejected the host" if host.filter else "the request excludes the host"
             yield FilterVerdict(step.filter, NOT_RUN, why)

@@ -48,8 +48,7 @@ def for_ticket(of: Decision) -> list[str]:
     project = f", project {of.project_id}" if of.project_id else ""
     lines = [f"{title}: {words}" for words, title, _ in decision.sayings(of)]
     if of.error is None:
-        first_one = [step for step in of.filters if step.instance == of.filters[0].instance]
-        left = first_one[-1].end if first_one else of.candidates.allowed or 0
+        left = of.first_filters[-1].end if of.filters else of.candidates.allowed or 0
         lines += [
             f"Cause: chosen of {count_text(left, 'host')} that met all that the request requires",
             "Remedy: none is needed; what failed later is in the log of nova-compute",
