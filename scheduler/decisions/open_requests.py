@@ -79,7 +79,7 @@ def open_requests(
         now: Seconds of ``time.monotonic``.
     """
     deciding = list(traces)
-    decided = {trace.message_id for trace in deciding}
+    decided = {getattr(trace.request.call, "message_id", "") for trace in deciding}
     found = [request for message_id, request in calls if message_id not in decided]
     for trace in deciding:
         name, uuids = trace.record.request_id, trace.record.instances

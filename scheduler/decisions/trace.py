@@ -87,11 +87,6 @@ class Trace(DecisionObserver):
         return self.record.decision
 
     @property
-    def message_id(self) -> str:
-        """The identity of the message that is being answered; "" outside of a server."""
-        return getattr(self.request.call, "message_id", "")
-
-    @property
     def received_at(self) -> float:
         """When the request was received, in seconds of the clock."""
         received_at = self.request.received_at
