@@ -124,10 +124,11 @@ def _outweighed(decision: Decision, place: int) -> str:
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:
     reason = NOT_NAMED if decision.error is None else NOT_OFFERED
-    for failing in decision.why.failing if decision.why else ():
-        if name in failing.names and decision.why:
-            constraints = " and ".join(constraint.words for constraint in decision.why.of(failing))
-            reason = f"Placement did not offer it: {constraints}"
+    if why := decision.why:
+        for failing in why.failing:
+            if name in failing.names:
+                constraints = " and ".join(constraint.words for constraint in why.of(failing))
+                reason = f"{NOT_OFFERED}: {constraints}"
     latest = decision.request_id or decision.instances[0]
     flavor = str(decision.flavor.name or "")
     return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)

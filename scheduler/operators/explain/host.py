@@ -74,8 +74,10 @@ def shown(name: str, state: HostStatus | None, history: HostHistory, looked_at: 
 
 
 def _facts(state: HostStatus | None) -> Iterator[Fact]:
-    for number, node in enumerate(state.nodes if state else ()):
-        if number and state:
+    if state is None:
+        return
+    for number, node in enumerate(state.nodes):
+        if number:
             yield Fact("host", _place(state, node))
         yield Fact(
             "service", f"last seen {node.seen or 'never'}, compute node updated {node.updated or 'never'}"
@@ -161,10 +163,11 @@ def _remedies(
 
 def _remedies_now(now: Decision) -> Iterator[str]:
     """Yield what helps against each constraint that the host fails now; nothing if it passes."""
-    for failing in now.why.failing if now.why else ():
-        for constraint, reasons in now.why.explained(failing) if now.why else ():
-            yield remedy_of_constraint(constraint, reasons)
-    if now.cause and not (now.why and now.why.failing):
+    if now.why and now.why.failing:
+        for failing in now.why.failing:
+            for constraint, reasons in now.why.explained(failing):
+                yield remedy_of_constraint(constraint, reasons)
+    elif now.cause:
         yield now.cause.remedy
 
 
