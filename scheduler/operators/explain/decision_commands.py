@@ -191,10 +191,9 @@ class RecordedQuestion(Question):
             wanted: As those of ``Explainer.decisions``.
         """
         if args.log:
-            found = read_log(args.log, lambda log: log.entries(**wanted))
-        else:
-            answers = self.ask(args, "decisions", **wanted)
-            found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
+            return read_log(args.log, lambda log: log.entries(**wanted))
+        answers = self.ask(args, "decisions", **wanted)
+        found = [{**each, "scheduler": name} for name, answer in answers.items() for each in answer]
         return sorted(found, key=lambda one: one["time"], reverse=True)[: wanted["at_most"]]
 
 
