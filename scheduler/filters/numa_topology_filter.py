@@ -17,6 +17,7 @@ from scheduler.numa.fit import Fitter, usable_candidates
 from scheduler.numa.guest import DEDICATED, REQUIRE, GuestTopology
 from scheduler.numa.search import SearchBudget
 from scheduler.numa.topology import HostTopology, Limits, limits_from
+from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
 
 NO_THREADS = "hyperthreads required, host has none"
@@ -39,8 +40,7 @@ class NUMATopologyFilter(HostFilter):
         """Return a judge of NUMA cells, or for a guest without a topology of thread siblings alone."""
         wants_threads = _wants_threads(request)
         if request.guest is not None:
-            metadata = request.spec.network_metadata if "network_metadata" in request.spec else None
-            return _FitsCells(wants_threads, self.fitter, request, metadata)
+            return _FitsCells(wants_threads, self.fitter, request, read(request.spec, "network_metadata"))
         if not wants_threads:
             return None
         return Judge(
