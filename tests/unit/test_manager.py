@@ -63,7 +63,7 @@ from tests.builders import CELL, OTHER_CELL, Instances, make_aggregates, make_ho
 from tests.support.clock import Clock
 from tests.support.placement import Placement, make_node
 from tests.support.waiting import eventually
-from tests.unit.placement.test_log import ask_in_full
+from tests.unit.placement.test_log import Answering
 from tests.unit.selection.requests import REFUSED, NoDoubts, granted, group, host_with_candidate, make_spec
 from tests.unit.stream.fake_broker import FakeBroker
 
@@ -459,7 +459,7 @@ def test_a_request_that_placement_rejects_ends_with_its_words(make_world):
     reason = "Placement rejected the request: No such trait(s): CUSTOM_X."
     body = json.dumps({"errors": [UNKNOWN_TRAIT]}).encode()
     world = make_world([])
-    world.placement.fetch = CandidateSource(ask_in_full(400, body)).fetch
+    world.placement.fetch = CandidateSource(Answering(400, body)).fetch
     with pytest.raises(NoValidHost) as caught:
         ask(world)
     assert str(caught.value) == f"No valid host was found. {reason}"
@@ -470,7 +470,7 @@ def test_a_request_that_placement_rejects_ends_with_its_words(make_world):
 
 def test_a_bad_request_that_is_not_of_placement_is_an_outage(make_world):
     world = make_world([])
-    world.placement.fetch = CandidateSource(ask_in_full(400, NOT_OF_PLACEMENT)).fetch
+    world.placement.fetch = CandidateSource(Answering(400, NOT_OF_PLACEMENT)).fetch
     with pytest.raises(PlacementUnavailable):
         ask(world)
 

@@ -29,12 +29,8 @@ class Answering:
         return self.reply
 
 
-def ask_in_full(status, body):
-    return Answering(status, body)
-
-
 def test_no_candidates(log):
-    source = CandidateSource(ask_in_full(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
+    source = CandidateSource(Answering(200, b'{"allocation_requests": [], "provider_summaries": {}}'))
     assert not source.fetch([QUERY], None).by_root
     ((level, text),) = log()
     assert level == "INFO"
@@ -42,7 +38,7 @@ def test_no_candidates(log):
 
 
 def test_a_query_that_is_refused(log):
-    CandidateSource(ask_in_full(400, b'{"errors": [{"detail": "no"}]}')).fetch([QUERY], None)
+    CandidateSource(Answering(400, b'{"errors": [{"detail": "no"}]}')).fetch([QUERY], None)
     ((level, text),) = log()
     assert level == "ERROR"
     assert text.startswith("Failed to retrieve allocation candidates from placement API")
@@ -50,7 +46,7 @@ def test_a_query_that_is_refused(log):
 
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_of_an_outage_a_request_logs_nothing(log, status):
-    found = CandidateSource(ask_in_full(status, b"")).fetch([QUERY], None)
+    found = CandidateSource(Answering(status, b"")).fetch([QUERY], None)
     assert found.failed
     assert {level for level, _ in log()} == {"DEBUG"}
 
