@@ -153,10 +153,11 @@ class HostStore:
         Returns:
             A newer table if one of the providers is a compute node of some cell, else ``table``.
         """
-        missing = [uuid for uuid in uuids if uuid not in table.row_of_uuid]
+        missing = [
+            uuid for uuid in uuids if uuid not in table.row_of_uuid and uuid not in table.without_service
+        ]
         with self._changed:
             missing = [uuid for uuid in missing if uuid not in self._foreign]
-        missing = [uuid for uuid in missing if uuid not in table.without_service]
         if not missing:
             return table
         begun = self._clock()
