@@ -164,11 +164,9 @@ def capacity(cloud: PlannedCloud, spec: objects.RequestSpec) -> CapacityPlan:
 
 
 def _by_place(cloud: PlannedCloud, found: Mapping[int, FitOnHost]) -> Iterator[PlaceRoom]:
-    names, places = cloud.snapshot.cell_names(), dict[tuple[str, str], list[int]]()
-    for row in range(len(cloud.closed)):
-        place = names[cloud.snapshot.place(row)[0]], cloud.snapshot.zone(row)
-        places.setdefault(place, []).append(row)
-    for (cell, zone), rows in sorted(places.items()):
+    snapshot, names = cloud.snapshot, cloud.snapshot.cell_names()
+    places = snapshot.rows_by(lambda row: [(names[snapshot.place(row)[0]], snapshot.zone(row))])
+    for (cell, zone), rows in places.items():
         room = _room(cloud, found, rows)
         if room["hosts"] or room["not_offered"]:
             yield PlaceRoom(cell=cell, zone=zone, **room)

@@ -23,7 +23,7 @@ from scheduler.filters.amount_filters import (
     RamFilter,
 )
 from scheduler.filters.base import HostFilter
-from scheduler.filters.chain import FilterChain, PreparedChain
+from scheduler.filters.chain import PreparedChain
 from scheduler.filters.count_filters import CountFilter
 from scheduler.filters.numa_topology_filter import NUMATopologyFilter, fitter_of
 from scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
@@ -198,14 +198,13 @@ def _count_together(
 
 def _count_alone(cloud: PlannedCloud, asked: Asked, row: int, fit: FitOnHost) -> None:
     """Charge instances to one host, as topologies and devices are charged."""
-    rules = cloud.rules.chain.filters
     request = asked.request.restarted()
-    prepared = FilterChain(rules).prepare(request)
+    prepared = cloud.rules.chain.prepare(request)
     candidates = [asked.hosts.candidates(ViewIndex(int(np.flatnonzero(asked.hosts.table_rows == row)[0])))]
     rows = TableRows(np.array([row], np.int64))
     hosts = HostView.of(cloud.snapshot.table, rows, candidates, cloud.places, PendingPlacements())
     hosts.load(prepared.needs)
-    fitter = fitter_of(rules, cloud.conf)
+    fitter = fitter_of(cloud.rules.chain.filters, cloud.conf)
     for number in range(fit.count):
         limit = str(_limits(prepared, hosts, number)[0])
         if limit:

@@ -256,8 +256,8 @@ def _decided(
 ) -> tuple[Side, list[str | None]]:
     """Return what some options decide, and the host of each instance; None for one without a host."""
     cloud = PlannedCloud(snapshot, conf, rules)
-    mover, start = Mover(cloud), cloud.mark
-    try:
+    mover = Mover(cloud)
+    with cloud.restoring():
         for index in indices:
             cloud.remove(index, mover.held(index))
         hosts = []
@@ -276,8 +276,6 @@ def _decided(
             **msgspec.structs.asdict(spread_of(cloud)),
         )
         return side, hosts
-    finally:
-        cloud.rewind(start)
 
 
 def _largest(cloud: PlannedCloud) -> str | None:

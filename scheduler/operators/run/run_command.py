@@ -201,10 +201,9 @@ class RunnablePlan(PlanCommand):
 
 
 def _limits(args: argparse.Namespace) -> RunLimits:
-    per_host = args.parallel_per_host or args.parallel
     given = {
         "parallel": args.parallel,
-        "per_host": per_host,
+        "per_host": args.parallel_per_host or args.parallel,
         "move": args.move_timeout,
         "total": args.run_timeout,
     }

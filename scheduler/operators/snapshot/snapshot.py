@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from oslo_config import cfg
@@ -43,6 +43,8 @@ from scheduler.workflow.candidate_hosts import CandidateHosts
 
 #: (what is read, how much is done, of how much)
 ShowProgress = Callable[[str, int, int], None]
+
+Name = TypeVar("Name", str, tuple[str, str])
 
 #: Seconds that a page of instances may take.
 PAGE_TIMEOUT = 60.0
@@ -205,9 +207,9 @@ class Snapshot:
     def zone(self, row: int) -> str:
         return self.aggregates(row).availability_zone(self.conf.default_availability_zone)
 
-    def rows_by(self, names_of: Callable[[int], Iterable[str]]) -> dict[str, list[int]]:
+    def rows_by(self, names_of: Callable[[int], Iterable[Name]]) -> dict[Name, list[int]]:
         """Return the rows of the table by the names that each has, in order of name."""
-        found: dict[str, list[int]] = {}
+        found: dict[Name, list[int]] = {}
         for row in range(len(self.table)):
             for name in names_of(row):
                 found.setdefault(name, []).append(row)
