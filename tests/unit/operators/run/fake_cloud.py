@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from scheduler.operators.run.journal import NOTHING, RunMove, Stay
-from scheduler.operators.run.nova_api import Action, Refused, Unanswered
-from scheduler.operators.run.one_move import Clocks, RunLimits, RunStep
+from scheduler.operators.run.nova_api import Action, NotAllowed, Refused, Unanswered
+from scheduler.operators.run.one_move import Clocks, RunStep
 from scheduler.operators.run.runner import Round
 
 #: Seconds that a move takes, and a confirmation.
@@ -50,13 +50,14 @@ class FakeCloud:
     """Hosts and instances.
 
     Attributes:
-        begins: What happens when the move of an instance is requested: an error to raise, once each.
+        begins: What happens when the move of an instance, or one to a host, is requested: an error to raise, once each.
         ends: How the move of an instance ends in place of success: "no host", "compute error", "broken" (in error on
             the old host), "error" (on the new one), "lost" (on another host), "hangs", "allocations stay",
             "restarted" (the task ends on the old host, its event does not), "late host" (the task ends a minute
             before the host changes).
         at: Functions to call at a time.
         crash: Raise Crash at this call that changes something; "before" it is carried out, or "after".
+        forbidden: Names of calls that change something, for which the credentials lack the rights.
     """
 
     machines: dict = field(default_factory=dict)
@@ -67,6 +68,7 @@ class FakeCloud:
     ends: dict = field(default_factory=dict)
     at: list = field(default_factory=list)
     crash: tuple = ()
+    forbidden: tuple = ()
     drained: tuple = ("h1",)
     evacuates: bool = False
     resets: bool = False
@@ -106,14 +108,13 @@ class FakeCloud:
     def timing(self):
         return Clocks(lambda: self.now, lambda: self.now, self.sleep)
 
-    def limits(self, **changed):
-        return replace(RunLimits(), **changed)
-
     # -- nova
 
     def _change(self, name, *arguments, act):
         """Carry out a call that changes something, and perhaps die before or after it."""
         self.calls.append((name, *arguments))
+        if name in self.forbidden:
+            raise NotAllowed("403 Policy")
         when = self.crash[1] if self.crash and self.crash[0] == len(self.calls) else ""
         if when == "before":
             raise Crash
@@ -151,8 +152,9 @@ class FakeCloud:
         self._change("reset", uuid, act=lambda: self._set(uuid, vm_state="error"))
 
     def move(self, uuid, way, target):
-        error = self.begins.get(uuid, []).pop(0) if self.begins.get(uuid) else None
-        if isinstance(error, Refused):
+        errors = self.begins.get(uuid) or self.begins.get(target)
+        error = errors.pop(0) if errors else None
+        if isinstance(error, (Refused, NotAllowed)):
             self.calls.append(("move", uuid, way, target))
             raise error
         self._change("move", uuid, way, target, act=lambda: self.begin(uuid, way, target))

@@ -7,6 +7,7 @@ import pytest
 from scheduler.errors import PlacementUnavailable
 from scheduler.operators.run.journal import NOTHING, RunJournal
 from scheduler.operators.run.nova_api import Action, NotAllowed, Refused, Unanswered
+from scheduler.operators.run.one_move import RunLimits
 from scheduler.operators.run.runner import NotBegun, Runner
 from scheduler.operators.snapshot.snapshot import CloudUnreadable
 from tests.unit.operators.run.fake_cloud import Crash, FakeCloud, Lines
@@ -25,7 +26,7 @@ def start(cloud, file, halted=lambda: False, lines=None, **limits):
             cloud,
             cloud.plan,
             journal,
-            limits=cloud.limits(**limits),
+            limits=RunLimits(**limits),
             display=lines or Lines(),
             is_halted=halted,
             timing=cloud.timing,
@@ -241,14 +242,7 @@ def test_what_nova_refuses_once_is_moved_in_the_second_round_to_another_host(fil
 
 def test_a_host_that_refuses_all_is_planned_around(file):
     cloud = three()
-    begin = cloud.begin
-
-    def refusing(uuid, way, target):
-        if target == "h3":
-            raise Refused("400 Unacceptable CPU info")
-        begin(uuid, way, target)
-
-    cloud.begin = refusing
+    cloud.begins["h3"] = [Refused("400 Unacceptable CPU info")] * 9
     assert start(cloud, file).state == "done"
     assert set(hosts_of(cloud).values()) == {"h2"}
 
@@ -402,14 +396,7 @@ def test_open_moves_end_before_the_run_stops(file):
 
 def test_credentials_that_nova_refuses_stop_the_run_once_open_moves_have_ended(file):
     cloud = three()
-    begin = cloud.begin
-
-    def forbidding(uuid, way, target):
-        if way == "cold":
-            raise NotAllowed("403 Policy")
-        begin(uuid, way, target)
-
-    cloud.begin = forbidding
+    cloud.begins["i2"] = [NotAllowed("403 Policy")]
     outcome = start(cloud, file, parallel=2, per_host=2)
     assert (outcome.state, states_of(outcome)) == ("stopped", {"i1": "moved", "i2": "refused"})
     assert outcome.why == "Nova does not let these credentials move name-i2 (i2): 403 Policy"
@@ -425,11 +412,7 @@ def test_a_host_that_nova_does_not_let_disable_stops_the_run_before_it_begins_mo
         start(cloud, file)
         cloud.machines["h1"].enabled = True
     begun = len(calls_of(cloud, "move"))
-
-    def forbidding(_service, _reason):
-        raise NotAllowed("403 Policy")
-
-    cloud.disable = forbidding
+    cloud.forbidden = ("disable",)
     outcome = start(cloud, file)
     assert (outcome.state, outcome.why) == ("stopped", "Cannot disable host h1: 403 Policy")
     assert [move.instance for move in outcome.moves if move.state == "moved"] == moved
@@ -437,18 +420,13 @@ def test_a_host_that_nova_does_not_let_disable_stops_the_run_before_it_begins_mo
 
 
 def test_a_confirmation_that_nova_does_not_allow_stops_the_run_once_open_moves_have_ended(file):
-    cloud = FakeCloud().put("a", state="stopped").put("b").put("c")
-    allowed, why = cloud.confirm, "Nova does not let these credentials confirm name-a (a): 403 Policy"
-
-    def forbidding(_uuid):
-        raise NotAllowed("403 Policy")
-
-    cloud.confirm = forbidding
+    cloud = FakeCloud(forbidden=("confirm",)).put("a", state="stopped").put("b").put("c")
+    why = "Nova does not let these credentials confirm name-a (a): 403 Policy"
     outcome = start(cloud, file, parallel=2, per_host=2)
     assert (outcome.state, outcome.why) == ("stopped", why)
     assert states_of(outcome) == {"a": "requested", "b": "moved"}
     assert cloud.now < 1100
-    cloud.confirm = allowed
+    cloud.forbidden = ()
     outcome = start(cloud, file)
     assert (outcome.state, set(states_of(outcome).values())) == ("done", {"moved"})
     assert not any(move.why for move in outcome.moves)
