@@ -175,10 +175,9 @@ def _actual(cloud: RefusingCloud, removal: Removal, why: Why, uuids: list[str]) 
 
 def removals(cloud: RefusingCloud, wanted: Wanted) -> Iterator[Removal]:
     """Yield the constraints of a request, one by one."""
-    numa = bool(wanted.numa)
     plain = {
-        "vcpus": (f"{wanted.vcpus} VCPU", 0, not numa),
-        "memory_mb": (f"{wanted.memory_mb} MEMORY_MB", 0, not numa),
+        "vcpus": (f"{wanted.vcpus} VCPU", 0, not wanted.numa),
+        "memory_mb": (f"{wanted.memory_mb} MEMORY_MB", 0, not wanted.numa),
         "root_gb": (f"{wanted.root_gb} DISK_GB", 0, wanted.root_gb),
         "vgpus": ("group 1", 0, wanted.vgpus),
         "tree_vgpus": (f"{wanted.tree_vgpus} VGPU", 0, wanted.tree_vgpus),
