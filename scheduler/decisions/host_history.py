@@ -12,7 +12,9 @@ import msgspec
 from scheduler.decisions import rendering
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
 from scheduler.decisions.grouping import group
-from scheduler.decisions.trace import OF_PLACEMENT
+
+#: Sources of candidates without the hosts that are disabled in Placement.
+OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
 
 #: Where a host is rejected, besides the filters.
 PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"

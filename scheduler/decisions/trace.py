@@ -38,9 +38,6 @@ BEST = 10
 #: Filters that are noted; of a request for more instances also those of the last one.
 MOST_STEPS = 1000
 
-#: Sources of candidates without the hosts that are disabled in Placement.
-OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})
-
 Explain = Callable[[Failure], Explanation | None]
 """Returns why no host suits; None if that cannot be found out."""
 
