@@ -47,7 +47,7 @@ class MirrorReader:
     Attributes:
         trees: Whether other providers than compute nodes matter.
         traits: Traits that exist, as far as queries have forbidden them since the last wide question.
-        wants_wide: Whether the wide question is to be asked in the next round.
+        wide_at: When the round of the last wide question began; -inf: the next round asks it.
         unread: Nodes with free memory that are not known yet, and their generations.
         list_seconds: How long the last list took.
     """
@@ -67,18 +67,12 @@ class MirrorReader:
         self._aggregates = aggregates
         self.trees = Trees(client)
         self.traits = ALWAYS_THERE
-        self.wants_wide = True
+        self.wide_at = float("-inf")
         self.unread: dict[str, int] = {}
         self.list_seconds = 0.0
-        self._wide_at = float("-inf")
         self._left_out: dict[str, int] = {}  # nodes that are not known, without free memory or with limits
         self._limited: frozenset[str] = frozenset()
         self._warn = RateLimitedLogger(LOG, 3600.0, known.clock)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all nodes with free memory are known."""
-        return not (self.unread or self.wants_wide)
 
     @property
     def full_nodes(self) -> frozenset[str]:
@@ -123,7 +117,7 @@ class MirrorReader:
         listed = read_list(self._client, self.list_path)
         self.list_seconds = self._clock() - reading.begun
         roots = {one.uuid: one.generation for one in listed if one.is_root}
-        if self.wants_wide or reading.begun >= self._wide_at + WIDE_INTERVAL:
+        if reading.begun >= self.wide_at + WIDE_INTERVAL:
             self._read_wide(reading, listed, roots)
         else:
             self._follow(reading, listed, roots)
@@ -138,7 +132,6 @@ class MirrorReader:
         listed = [one for one in read_list(self._client, self.list_path) if one.root_provider_uuid in nodes]
         self._read_nodes(nodes)
         self.trees.update(listed, complete=not self._aggregates())
-        self.wants_wide = False
 
     def _follow(self, reading: Reading, listed: Sequence[ListedProvider], roots: Mapping[str, int]) -> None:
         """Read again what changed for a reason that is not known, and what is new."""
@@ -149,7 +142,7 @@ class MirrorReader:
             if not (uuid in self._known or uuid in self.unread or self._left_out.get(uuid) == generation)
         ]
         most = max(READ_SINGLY, int(READ_SHARE * len(roots)))
-        if len(moved) + len(appeared) > most and self._clock() >= self._wide_at + MOVED_WIDE_INTERVAL:
+        if len(moved) + len(appeared) > most and self._clock() >= self.wide_at + MOVED_WIDE_INTERVAL:
             self._read_wide(reading, listed, roots)
             return
         full = [uuid for uuid in list(self._left_out) if uuid not in appeared][:READ_FULL]
@@ -165,10 +158,9 @@ class MirrorReader:
         if reply.status != 200:
             raise QuestionRefused(reply.summary)
         wide = read_wide(reply.body)
-        self.wants_wide = False
         self._known.publish(wide.nodes, reading, roots, members)
         self.trees.learn(wide.children, listed)
-        self._wide_at, self.traits = reading.begun, ALWAYS_THERE
+        self.wide_at, self.traits = reading.begun, ALWAYS_THERE
         self._note_absent({uuid: one for uuid, one in roots.items() if uuid not in self._known})
         self._report_cut(len(wide.nodes))
 

@@ -236,7 +236,7 @@ class CandidateMirror:
     def _run_round(self) -> float:
         begun = self._clock()
         self.reader.run_round()
-        self._usable, self._round_at = self.reader.complete, begun
+        self._usable, self._round_at = not self.reader.unread, begun
         if self.reader.unread:
             return INCOMPLETE_INTERVAL
         self.limits.learn(self.known)

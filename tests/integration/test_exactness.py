@@ -7,6 +7,7 @@ hosts a request may have. The other one answers from the mirror, which is refres
 from contextlib import closing
 from dataclasses import replace
 import json
+import math
 import random
 import sqlite3
 import uuid
@@ -113,7 +114,8 @@ class Scheduler:
         """Learn what was changed so far: by the generations, or by the wide question."""
         self.hosts.snapshot(0)
         self.hosts.api.read()
-        self.mirror.reader.wants_wide |= wide
+        if wide:
+            self.mirror.reader.wide_at = -math.inf
         for _ in range(2):  # the second one reads nodes that the wide answer lacks
             self.mirror.run_round()
 
