@@ -161,14 +161,14 @@ class FailureExplainer:
 
     def _note_filters(self, known: KnownHosts, failed: FailedConstraints, near: np.ndarray) -> None:
         """Let all filters judge the hosts that were offered, and those that fail one constraint or none."""
-        failure, table = known.failure, known.table
-        if not is_filtered(failure.request.spec):
+        request, ranking, table = known.failure.request, known.failure.ranking, known.table
+        if not is_filtered(request.spec):
             return
-        chain = failure.chain
-        if chain is None or not chain.rules:  # no host was left for it to judge
-            chain = self.chain().prepare(failure.request)
+        if ranking is not None and ranking.narrowed.filtered:
+            judged, chain = ranking.narrowed.hosts, ranking.chain
+        else:  # no host was left to judge
+            judged, chain = None, self.chain().prepare(request)
         _note_pass(known, failed)
-        judged = failure.narrowed.hosts if failure.narrowed and len(failure.narrowed.hosts) else None
         if judged is not None:
             _note_verdicts(known, failed, chain, judged.where(np.ones(len(judged), bool)))
             near = near & ~known.at(judged.table_rows)
@@ -209,8 +209,8 @@ def _note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
 
     Those that narrow what a host offers may not reject the same hosts if they judge again.
     """
-    filtered = known.failure.filtered
-    for step in filtered.steps if filtered else ():
+    ranking = known.failure.ranking
+    for step in () if ranking is None else ranking.filtered.steps:
         if step.judge is not None and not isinstance(step.judge, ServiceUp):
             _note_step(known, failed, step)
 
@@ -283,7 +283,7 @@ def _note_charges(
     if not failure.placed or failure.answer is None:
         return
     taken = Headroom(failure.answer.usage)
-    for _, candidate in failure.placed.values():
+    for _, candidate in failure.placed:
         if candidate is not None:
             taken.plan(candidate)
     near = known.offered & (query.with_all(others).counts() <= 1)

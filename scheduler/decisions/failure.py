@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from scheduler.decisions.providers import RecentAnswers
-from scheduler.filters.chain import Filtered, PreparedChain
+from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.narrowing import Narrowed
+from scheduler.selection.ranking import Ranking
 
 
 @dataclass
@@ -23,12 +23,8 @@ class Failure:
 
     Attributes:
         answer: Placement's answer; None if the mirror named the hosts.
-        offered: The hosts that were ranked last; None if there were none.
-        narrowed: Those that the request itself allows, with what it has consumed of them.
-        chain: The filters for them.
-        filtered: What the filters did last.
-        number: The instance that they did it for, from 0: the one that has no host.
-        placed: For each instance before, the UUID of its compute node and what it took.
+        offered: The hosts that were offered last; None if there were none.
+        ranking: What filters did with them; None if they were not ranked.
         refused: Why claims on hosts were refused, by row.
     """
 
@@ -36,12 +32,19 @@ class Failure:
     queries: Sequence[Query] = ()
     answer: Candidates | None = None
     offered: HostView | None = None
-    narrowed: Narrowed | None = None
-    chain: PreparedChain | None = None
-    filtered: Filtered | None = None
-    number: int = 0
-    placed: dict[int, tuple[str, AllocationCandidate | None]] = field(default_factory=dict)
-    refused: Mapping[int, str] = field(default_factory=dict)
+    ranking: Ranking | None = None
+    refused: Mapping[TableRow, str] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        """The instance that has no host, from 0."""
+        return 0 if self.ranking is None else self.ranking.number
+
+    @property
+    def placed(self) -> Sequence[tuple[str, AllocationCandidate | None]]:
+        """For each instance with a host the UUID of its compute node and what it took."""
+        placed = {} if self.ranking is None else self.ranking.placed
+        return [place for number, place in placed.items() if number != self.number]
 
 
 @dataclass
@@ -68,7 +71,7 @@ class KnownHosts:
         self.offered, self.charged = self.none(), np.zeros(len(self.table), np.int64)
         if self.failure.offered is not None:
             self.offered[self.failure.offered.table_rows] = True
-        for uuid, _ in self.failure.placed.values():
+        for uuid, _ in self.failure.placed:
             self.charged[self.table.row_of_uuid[uuid]] += 1
 
     def __len__(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import attrgetter
 
 import numpy as np
@@ -54,59 +55,65 @@ class NamedHosts:
         """
         row_of = table.row_of_uuid
         self._best: list[int] = [] if best is None else best.tolist()
-        self._outcomes: dict[int, tuple[str, int]] = {}
         # of all instances the chosen hosts come first
-        for outcome, part in ((CHOSEN, slice(1)), (ALTERNATE, slice(1, None))):
-            uuids = (each.compute_node_uuid for some in selections for each in some[part])
-            self._add(outcome, [row_of[uuid] for uuid in uuids if uuid in row_of])
-        for host in refused:
-            self._add(REFUSED, table.rows_named.get(host, ()))
-        if offered is None:
-            self._add(PASSED, self._best)
-        else:
+        chosen, alternates = (
+            [
+                row_of[uuid]
+                for some in selections
+                for one in some[part]
+                if (uuid := one.compute_node_uuid) in row_of
+            ]
+            for part in (slice(1), slice(1, None))
+        )
+        lost = [row for host in refused for row in table.rows_named.get(host, ())]
+        passed, most = self._best, NAMED if offered is None else None
+        if offered is not None:
             out = [*(rows for _, rows in rejected), *excluded]
-            passed = offered[~np.isin(offered, np.concatenate(out))] if out else offered
-            self._add(PASSED, [row for row in self._best if row in passed] + passed.tolist())
-        most = NAMED if offered is None else None
-        for step, rows in reversed(rejected):
-            self._add(REJECTED, rows[:most].tolist(), step)
-        for rows in excluded:
-            self._add(EXCLUDED, rows[:most].tolist())
+            rest = offered[~np.isin(offered, np.concatenate(out))] if out else offered
+            passed = [row for row in self._best if row in rest] + rest.tolist()
+        # Outcomes, the index of the filter that rejected hosts, and their rows; of a host the first counts.
+        self._parts: list[tuple[str, int, Sequence[int]]] = [
+            (CHOSEN, -1, chosen),
+            (ALTERNATE, -1, alternates),
+            (REFUSED, -1, lost),
+            (PASSED, -1, passed),
+            *((REJECTED, step, rows[:most].tolist()) for step, rows in reversed(rejected)),
+            *((EXCLUDED, -1, rows[:most].tolist()) for rows in excluded),
+        ]
+        self._rows = list(dict.fromkeys(chain.from_iterable(rows for _, _, rows in self._parts)))
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
-        self._names = list(map(NAMES, map(table.rows.__getitem__, self._outcomes)))
+        self._names = list(map(NAMES, map(table.rows.__getitem__, self._rows)))
         aggregates = table.coded["aggregates"]
-        codes = aggregates.codes[np.fromiter(self._outcomes, np.int64)].tolist()
-        self._zones = [aggregates.values[code].availability_zone("") for code in codes]
-
-    def _add(self, outcome: str, rows: Iterable[int], step: int = -1) -> None:
-        """Note what became of hosts, and the index of the filter that rejected them."""
-        named = outcome, step
-        for row in rows:  # no copy: there are thousands of steps if many instances were requested
-            self._outcomes.setdefault(row, named)
+        self._aggregates = [aggregates.values[code] for code in aggregates.codes[self._rows].tolist()]
 
     @property
     def best(self) -> list[int]:
         """The indices of the hosts with the largest weights, best first."""
-        index_of = {row: index for index, row in enumerate(self._outcomes)}
+        index_of = {row: index for index, row in enumerate(self._rows)}
         return [index_of[row] for row in self._best]
 
     def failing(self, sets: np.ndarray) -> list[int]:
         """Return the set of constraints that each host fails, by that of each row of the table."""
-        return sets[list(self._outcomes)].tolist()
+        return sets[self._rows].tolist()
 
     def columns(self, names: Names, *, complete: bool) -> Hosts:
         """Return the hosts by name."""
+        outcomes: dict[int, tuple[str, int]] = {}
+        for outcome, step, rows in self._parts:  # thousands if many instances were requested
+            for row in rows:
+                outcomes.setdefault(row, (outcome, step))
         cells = {uuid: code for code, uuid in enumerate({cell: None for _, _, cell in self._names})}
-        zones = {zone: code for code, zone in enumerate(dict.fromkeys(self._zones))}
+        of_hosts = [each.availability_zone(names.default_zone) for each in self._aggregates]
+        zones = {zone: code for code, zone in enumerate(dict.fromkeys(of_hosts))}
         return Hosts(
             complete,
             [host for host, _, _ in self._names],
             [node for _, node, _ in self._names],
             [cells[cell] for _, _, cell in self._names],
-            [zones[zone] for zone in self._zones],
-            [outcome for outcome, _ in self._outcomes.values()],
-            [step for _, step in self._outcomes.values()],
+            [zones[zone] for zone in of_hosts],
+            [outcome for outcome, _ in outcomes.values()],
+            [step for _, step in outcomes.values()],
             [-1] * len(self._names),
             {code: names.cells.get(uuid) or uuid for uuid, code in cells.items()},
-            {code: zone or names.default_zone for zone, code in zones.items()},
+            {code: zone for zone, code in zones.items()},
         )

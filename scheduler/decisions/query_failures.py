@@ -326,7 +326,7 @@ class Asking:
             return None
         self._questions += 1
         # what instances took of providers that hosts share, Placement does not count yet
-        placed = [one for _, one in known.failure.placed.values() if one is not None and len(one.roots) > 1]
+        placed = [one for _, one in known.failure.placed if one is not None and len(one.roots) > 1]
         offer = self._answers.offer(text, placed)
         if offer is None:
             return None

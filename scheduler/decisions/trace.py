@@ -20,17 +20,12 @@ from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of, is_unspecific
 from scheduler.decisions.named_hosts import NAMED, Names
 from scheduler.decisions.record import DecisionRecord
-from scheduler.filters.chain import Filtered, PreparedChain
-from scheduler.hosts.coordinates import ViewIndex
-from scheduler.hosts.view import HostView
 from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
-from scheduler.placement.answer import AllocationCandidate, Candidates
+from scheduler.placement.answer import Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.narrowing import Narrowed
-from scheduler.selection.observer import DecisionObserver
-from scheduler.weights.scores import Scores
+from scheduler.selection.ranking import DecisionObserver, Judged, Ranking
 
 #: Hosts whose weights are kept.
 BEST = 10
@@ -76,7 +71,7 @@ class Trace(DecisionObserver):
         self._started = self._marked = clock()
         self._sessions: list[Session] = []
         self._answer: Candidates | None = None
-        self._seen: Failure | None = None
+        self._ranking: Ranking | None = None
 
     @property
     def decision(self) -> Decision:
@@ -124,17 +119,18 @@ class Trace(DecisionObserver):
     def claiming(self, claims: Session) -> None:
         self._sessions.append(claims)
 
+    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
+        self.record.selections = selections
+
     def write_log(self) -> None:
         """Log, as nova does, what became of the hosts of the last pass.
 
         A pass that another one follows is not logged: operators count these lines, and take them as proof
         that Placement offered hosts and the named filter rejected them.
         """
-        seen = self._seen
-        if seen and seen.narrowed:
-            seen.narrowed.log()
-        if seen and seen.filtered:
-            seen.filtered.log_empty(self.request.instance_uuids[seen.number])
+        if (ranking := self._ranking) is not None:
+            ranking.narrowed.log()
+            ranking.filtered.log_empty(self.request.instance_uuids[ranking.number])
 
     def finish(self, error: BaseException | None, explain: Explain | None = None) -> None:
         """End the notes; of the hosts only those that the document names are kept.
@@ -143,22 +139,20 @@ class Trace(DecisionObserver):
             error: What ended the request.
             explain: Returns why no host suits; called if the error does not say it.
         """
-        record, seen = self.record, self._seen
-        if seen is not None:
+        record, ranking = self.record, self._ranking
+        if ranking is not None:
             self.mark("selection")
-            if seen.offered is not None and seen.narrowed is not None:
-                record.note_hosts(seen.offered, seen.narrowed)
+            record.note_hosts(ranking.offered, ranking.narrowed)
         else:
-            seen = Failure(self.request, record.queries, self._answer)
             self.mark(self.step if error is None else "failed")
         if self._sessions:
             self._note_claims(record)
         record.times["total"] = self._clock() - self._started
         if error is not None:
             record.error = document.Error(type(error).__name__, mask_credentials(str(error)))
-            record.pack(None if seen.offered is None else seen.offered.table_rows)
-            self._note_reasons(record.error, seen, explain)
-        self._sessions, self._answer, self._seen = [], None, None
+            record.pack(None if ranking is None else ranking.offered.table_rows)
+            self._note_reasons(record.error, explain)
+        self._sessions, self._answer, self._ranking = [], None, None
 
     def _note_claims(self, record: DecisionRecord) -> None:
         """Note the events of claims; their time, which is part of the selection, is a stage of its own."""
@@ -169,19 +163,20 @@ class Trace(DecisionObserver):
         if seconds and "selection" in times:
             times["claims"], times["selection"] = seconds, max(0.0, times["selection"] - seconds)
 
-    def _note_reasons(self, error: document.Error, failure: Failure, explain: Explain | None) -> None:
+    def _note_reasons(self, error: document.Error, explain: Explain | None) -> None:
         """Note why the request failed, in its document."""
-        if explain and is_unspecific(error):
-            self.step = "explanation"
-            failure.placed.pop(failure.number, None)
-            rows = failure.offered.table.rows_named if failure.offered else {}
-            lost = self.decision.refused_claims
-            failure.refused = {row: event.cause for event in lost for row in rows.get(event.host, ())}
-            self._explain(explain, failure)
-            self.mark("explanation")
-            self.unexplained = failure if self.decision.why and self.decision.why.incomplete else None
-        else:
+        if not (explain and is_unspecific(error)):
             _set_cause(self.decision)
+            return
+        self.step = "explanation"
+        ranking, lost = self._ranking, self.decision.refused_claims
+        request, offered = (self.request, None) if ranking is None else (ranking.request, ranking.offered)
+        rows = {} if offered is None else offered.table.rows_named
+        refused = {row: event.cause for event in lost for row in rows.get(event.host, ())}
+        failure = Failure(request, self.record.queries, self._answer, offered, ranking, refused)
+        self._explain(explain, failure)
+        self.mark("explanation")
+        self.unexplained = failure if self.decision.why and self.decision.why.incomplete else None
 
     def _explain(self, explain: Explain, failure: Failure) -> None:
         """Note in the document why no host suits."""
@@ -197,32 +192,36 @@ class Trace(DecisionObserver):
         if failure is not None:
             self._explain(explain, failure)
 
-    # -- called by the selection -----------------------------------------------------------------------------
-
-    def begin_ranking(
-        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
-    ) -> None:
-        """Note the hosts, and forget those of earlier passes."""
-        self._forget_pass()
-        self._seen = Failure(request, self.record.queries, self._answer, offered, narrowed, chain)
-
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
-        if self._seen is not None or self.record.selections:
-            self._seen = None
+        if self._ranking is not None or self.record.selections:
+            self._ranking = None
             self.record.forget_pass()
 
-    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None:
+    # -- called by the selection -----------------------------------------------------------------------------
+
+    def ranked(
+        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        """Note what filters did, and the weights of the best hosts for the first instance."""
+        record = self.record
+        if ranking is not self._ranking:
+            self._forget_pass()
+            self._ranking = ranking
+            record.passed = len(judged[0].filtered.hosts)
+        for each in judged:
+            self._note_filters(each)
+        if not ranking.number and record.best is None and len(totals):
+            best = np.fromiter(islice(order, BEST), np.int64)
+            record.best, record.totals = ranking.hosts.rows_at(best), totals[best]
+            record.weights = ranking.scores.weights(best)
+
+    def _note_filters(self, judged: Judged) -> None:
         """Note the counts, and if a host is left why filters rejected some of the others."""
-        seen, record, noted = self._seen, self.record, self.record.filters
-        if seen is None:
-            return
-        uuid, left, is_first = self.request.instance_uuids[number], len(filtered.hosts), not noted
-        if seen.filtered is None:
-            record.passed = left
-        seen.number, seen.filtered = number, filtered
+        record, noted, filtered = self.record, self.record.filters, judged.filtered
+        uuid, left, is_first = self.request.instance_uuids[judged.number], len(filtered.hosts), not noted
         del noted[MOST_STEPS:]
-        if left == len(hosts):
+        if left == judged.hosts:
             if is_first:
                 noted += [
                     document.FilterStep(uuid, step.filter.name, left, left, step.judge is not None)
@@ -240,26 +239,6 @@ class Trace(DecisionObserver):
                 record.rejected.append((at, step.hosts.rows_at(~step.kept)))
                 reasons = step.reasons(NAMED) if left else ()
                 record.reasons[len(noted) - 1] = [(row.host, why) for row, why in reasons]
-
-    def weighed(
-        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
-    ) -> None:
-        """Note the weights of the best hosts for the first instance."""
-        record = self.record
-        if not number and record.best is None:
-            best = np.fromiter(islice(order, BEST), np.int64)
-            record.best, record.totals = hosts.rows_at(best), totals[best]
-            record.weights = scores.weights(best)
-
-    def consumed(
-        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
-    ) -> None:
-        """Note where an instance was placed; only a failed request looks at it."""
-        if self._seen is not None:
-            self._seen.placed[number] = hosts.row(index).uuid, candidate
-
-    def selected(self, selections: Sequence[Sequence[Selection]]) -> None:
-        self.record.selections = selections
 
 
 def _set_cause(decision: Decision) -> None:

@@ -8,5 +8,4 @@
 - consume: what a chosen host has less of
 - alternates: the hosts to fall back to, and the answer
 - server_groups: requests of one affinity or soft-affinity group, one at a time
-- observer: what a decision reports to its observer
 """

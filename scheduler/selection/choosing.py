@@ -77,9 +77,7 @@ class Choosing:
             self.plan()
         chosen = [self._chosen[number] for number in range(len(uuids))]
         at_most = self._conf.scheduler.max_attempts - 1 if request.with_alternates else 0
-        selections = self._with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
-        self._ranking.observer.selected(selections)
-        return selections
+        return self._with_alternates(chosen, at_most) if at_most else [[one] for one in chosen]
 
     def _plan(self, number: int, done: int) -> Selection:
         """Plan a host for one instance, besides those that were planned before."""
@@ -107,8 +105,10 @@ class Choosing:
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
         note_providers(self._request, candidate)
-        consume(self._ranking.hosts, index, self._request, self._fitter)
-        self._ranking.observer.consumed(number, self._ranking.hosts, index, candidate)
+        hosts = self._ranking.hosts
+        consume(hosts, index, self._request, self._fitter)
+        self._ranking.placed[number] = hosts.row(index).uuid, candidate
+        self._ranking.observer.consumed(number, hosts, index, candidate)
 
     def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more.

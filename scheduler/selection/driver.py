@@ -15,8 +15,7 @@ from scheduler.selection.alternates import Selections
 from scheduler.selection.choosing import Choosing
 from scheduler.selection.headroom import Usages, no_usages
 from scheduler.selection.host_claiming import NOT_ENOUGH, HostClaiming, all_mapped
-from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
-from scheduler.selection.ranking import Ranking
+from scheduler.selection.ranking import NO_OBSERVER, DecisionObserver, Ranking
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import PreparedWeighers
 

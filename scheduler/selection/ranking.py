@@ -7,10 +7,10 @@ what the last choice touched is worked out again: its host, and all hosts if it 
 cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, tee
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from oslo_log import log as logging
@@ -19,9 +19,9 @@ from scheduler.filters.chain import Filtered, PreparedChain
 from scheduler.hosts.coordinates import ViewIndex, ViewPosition
 from scheduler.hosts.view import HostView
 from scheduler.numa.guest import carried_state
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.narrowing import narrow
-from scheduler.selection.observer import NO_OBSERVER, DecisionObserver
 from scheduler.weights.scores import PreparedWeighers
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -33,14 +33,61 @@ SHOWN = 20
 HEAD = 32
 
 
+class Judged(NamedTuple):
+    """What the filters did with so many hosts for an instance of the request."""
+
+    number: int
+    hosts: int
+    filtered: Filtered
+
+
+class DecisionObserver:
+    """Is notified of a decision, on the thread that decides; the base of observers ignores everything.
+
+    Its methods are on the path of every request, so that they only note what they are given. What is passed
+    changes afterwards: whatever must stay as it is has to be copied.
+    """
+
+    def ranked(
+        self, ranking: "Ranking", judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
+    ) -> None:
+        """Note what filters and weighers say, before hosts are tried for an instance.
+
+        Another ranking follows if further hosts are asked for; what was noted before is void then.
+
+        Args:
+            judged: What the filters did since the last call.
+            totals: The total weights of the hosts that are left; float64, shape (hosts,).
+            order: Yields the indices of these hosts, largest totals first; it sorts as it is read.
+        """
+
+    def consumed(
+        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
+    ) -> None:
+        """Note that a host was chosen for instance ``number``, and what the instance takes was charged.
+
+        Args:
+            candidate: What the instance claims; None: the request claims nothing.
+        """
+
+
+NO_OBSERVER = DecisionObserver()
+
+
 class Ranking:
     """The hosts of one request, filtered and weighed for one instance after the other.
 
     Attributes:
+        offered: The hosts as they come from Placement.
+        narrowed: Those that the request itself allows, with what it has consumed of them.
+        chain: The filters for them.
+        number: The instance that is judged for, from 0.
+        filtered: What the filters did last.
         hosts: The hosts that are left.
         scores: Their raw weights.
+        placed: For each instance that has a host, the UUID of its compute node and what it takes.
         request: The request.
-        observer: Receives each filtering and weighing.
+        observer: Is notified before hosts are tried.
     """
 
     def __init__(
@@ -63,18 +110,19 @@ class Ranking:
             hosts: The hosts as they come from Placement.
             options: The group ``[filter_scheduler]``.
         """
-        narrowed = narrow(hosts, request)
-        self._chain = chain if narrowed.filtered else PreparedChain(())
-        if len(narrowed.hosts):
-            narrowed.hosts.load(self._chain.needs | weighers.needs)
-        observer.begin_ranking(hosts, narrowed, self._chain, request)
-        self._number = 0
+        self.offered, self.narrowed = hosts, narrow(hosts, request)
+        self.chain = chain if self.narrowed.filtered else PreparedChain(())
+        if len(self.narrowed.hosts):
+            self.narrowed.hosts.load(self.chain.needs | weighers.needs)
+        self.number = 0
+        self._judged: list[Judged] = []  # since the observer was notified
+        self.placed: dict[int, tuple[str, AllocationCandidate | None]] = {}
         self.request = request
         self._options = options
         self.observer = observer
         self._carried = carried_state(request.progress.guest)
         self._refused: set[ViewPosition] = set()
-        self.hosts = narrowed.hosts
+        self.hosts = self.narrowed.hosts
         self._filter(0, None)
         self.scores = weighers.scores(self.hosts)
 
@@ -83,7 +131,7 @@ class Ranking:
 
     def refresh(self, number: int, changed: ViewIndex) -> None:
         """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
-        self._number = number
+        self.number = number
         before, self._carried = self._carried, carried_state(self.request.progress.guest)
         self._judge_again(number, self.hosts.positions[[changed]], only_these=self._carried == before)
 
@@ -91,7 +139,7 @@ class Ranking:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
         positions = self.hosts.refresh_pending()
         if len(positions):
-            self._judge_again(self._number, positions, only_these=True)
+            self._judge_again(self.number, positions, only_these=True)
 
     def _judge_again(self, number: int, positions: np.ndarray, *, only_these: bool) -> None:
         """Judge for instance ``number`` after the hosts at these positions of the root view have changed.
@@ -106,8 +154,8 @@ class Ranking:
 
     def _filter(self, number: int, changed: np.ndarray | None) -> np.ndarray:
         offered = self._offered()
-        filtered = self._chain.run(self.hosts, number, changed)
-        self.observer.filtered(number, self.hosts, filtered)
+        self.filtered = filtered = self.chain.run(self.hosts, number, changed)
+        self._judged.append(Judged(number, len(self.hosts), filtered))
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -136,11 +184,10 @@ class Ranking:
     def best_first(self) -> Iterator[ViewIndex]:
         """Yield indices of the hosts in the order in which to try them, as ``_in_turn``."""
         totals = self.totals()
-        if not len(totals):
-            return
         order, noted = tee(descending(totals))
-        self.observer.weighed(self._number, self.hosts, self.scores, totals, noted)
-        if LOG.isEnabledFor(logging.DEBUG):
+        judged, self._judged = self._judged, []
+        self.observer.ranked(self, judged, totals, noted)
+        if len(totals) and LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         yield from map(ViewIndex, self._in_turn(totals, order))
 

@@ -234,4 +234,5 @@ def _choose(
         if session.overtaken:
             raise AllocationUpdateFailed(request.instance_uuids[0], "another request was first") from error
         raise
+    trace.selected(chosen)
     return Decided(chosen, current, session)

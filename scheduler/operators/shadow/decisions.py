@@ -20,7 +20,6 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.claims.session import NothingSent
 from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, NoValidHost
-from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.pending import AMOUNTS, Amounts, PendingPlacement, PendingPlacements
 from scheduler.hosts.table import HostTable
@@ -33,8 +32,7 @@ from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.narrowing import Narrowed
-from scheduler.weights.scores import Scores
+from scheduler.selection.ranking import Judged, Ranking
 from scheduler.workflow.decide import decide, with_queries
 from scheduler.workflow.world import host_of_provider
 
@@ -169,17 +167,13 @@ class BestHosts(Trace):
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
 
-    def begin_ranking(
-        self, offered: HostView, narrowed: Narrowed, chain: PreparedChain, request: SchedulingRequest
+    def ranked(
+        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
     ) -> None:
-        super().begin_ranking(offered, narrowed, chain, request)
-        self.table = offered.table
-        self.choices = []
-
-    def weighed(
-        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
-    ) -> None:
-        super().weighed(number, hosts, scores, totals, order)
+        if ranking is not self._ranking:
+            self.table, self.choices = ranking.offered.table, []
+        super().ranked(ranking, judged, totals, order)
+        hosts = ranking.hosts
         mapped = np.array([self._is_mapped(row.host) for row in hosts.rows], bool)
         rows, totals = hosts.table_rows[mapped], totals[mapped]
         size = min(self._size, len(totals))

@@ -22,7 +22,6 @@ from scheduler.decisions.failure import Failure
 from scheduler.decisions.named_hosts import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, InvalidRequest, NoValidHost
-from scheduler.filters.chain import Filtered
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex
 from scheduler.hosts.pending import PendingPlacements
 from scheduler.hosts.request_instances import HostKey, InstanceSource
@@ -41,9 +40,8 @@ from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.ranking import Ranking
+from scheduler.selection.ranking import Judged, Ranking
 from scheduler.selection.server_groups import ServerGroups
-from scheduler.weights.scores import Scores
 from scheduler.workflow.decide import Offer, decide, offered, with_queries
 
 #: The query that all hosts with free memory meet.
@@ -131,10 +129,8 @@ class _Taken(Trace):
 class _Unnoted(_Taken):
     """Notes nothing of filters and weighers: for decisions without a document."""
 
-    def filtered(self, number: int, hosts: HostView, filtered: Filtered) -> None: ...
-
-    def weighed(
-        self, number: int, hosts: HostView, scores: Scores, totals: np.ndarray, order: Iterator[int]
+    def ranked(
+        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
     ) -> None: ...
 
 

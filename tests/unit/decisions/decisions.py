@@ -82,7 +82,7 @@ def decide(
     trace.found(source, len(hosts))
     error = None
     try:
-        driver.select(view, request, claims or FakeClaims(), observer=trace)
+        trace.selected(driver.select(view, request, claims or FakeClaims(), observer=trace))
     except NoValidHost as caught:
         error = caught
     trace.finish(error, explainer_of(table, chain, Instances(hosts), pending).explain)

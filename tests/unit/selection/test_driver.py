@@ -19,7 +19,7 @@ from scheduler.placement.writes import Written
 from scheduler.rules import load_filters as filter_loader
 from scheduler.rules import load_weighers as weight_loader
 from scheduler.selection.driver import FilterDriver
-from scheduler.selection.observer import NO_OBSERVER
+from scheduler.selection.ranking import NO_OBSERVER
 from tests.builders import OTHER_CELL, make_host, make_table, make_view, uuid_of
 from tests.unit.selection.requests import (
     REFUSED,

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from scheduler.errors import PlacementUnavailable
+from scheduler.filters.chain import PreparedChain
 from scheduler.hosts.pending import AMOUNTS
 from scheduler.operators.shadow import report
 from scheduler.operators.shadow.copies import read_copy
@@ -26,6 +27,8 @@ from scheduler.operators.shadow.decisions import (
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
 from scheduler.operators.shown.files import metrics_text
 from scheduler.placement.errors import PlacementSilent
+from scheduler.selection.ranking import Judged, Ranking, descending
+from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_host, make_table, make_view
 from tests.support import wire_examples
 from tests.support.clock import Clock
@@ -137,14 +140,22 @@ def test_hosts_that_change_between_the_decisions_are_a_known_reason(decision, no
     assert compare(decision, {"vm0": node}, changes=changes) is verdict
 
 
+def best_of(view, totals, is_mapped):
+    """What is noted of hosts that no filter judges, with these total weights."""
+    request = request_of(make_spec(instance_uuid="vm0"))
+    best = BestHosts(request, 1, is_mapped)
+    ranking = Ranking(PreparedChain(()), PreparedWeighers((), request), view, request, None)
+    best.ranked(ranking, [Judged(0, len(view), ranking.filtered)], totals, descending(totals))
+    return best
+
+
 def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
     view = make_view([make_host(f"h{number}") for number in range(MOST_RANKED + 3)])
     totals = np.ones(len(view))
     totals[[5, 7]] = 3, 2
     totals[-1] = 0
-    best = BestHosts(request_of(make_spec(instance_uuid="vm0")), 1, lambda _host: True)
-    best.weighed(1, view, None, totals, iter(()))
-    best.consumed(1, view, 5, None)
+    best = best_of(view, totals, lambda _host: True)
+    best.consumed(0, view, 5, None)
     (chosen,) = best.choices
     assert chosen.node == view.row(5).uuid
     heavier = {row: chosen.heavier(row) for row in (5, 7, 9, MOST_RANKED + 1)}
@@ -159,9 +170,8 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
 
 def test_a_host_that_berth_never_chooses_is_none_of_its_best():
     view = make_view([make_host(name) for name in ("h1", "h2", "unmapped")])
-    best = BestHosts(request_of(make_spec(instance_uuid="vm0")), 1, lambda host: host != "unmapped")
-    best.weighed(1, view, None, np.array([1.0, 1.0, 2.0]), iter(()))
-    best.consumed(1, view, 0, None)
+    best = best_of(view, np.array([1.0, 1.0, 2.0]), lambda host: host != "unmapped")
+    best.consumed(0, view, 0, None)
     decision = ShadowDecision("req-1", ["vm0"], view.table, choices=best.choices)
     verdicts = [compare(decision, {"vm0": row.uuid}) for row in view.rows]
     assert verdicts == [ShadowVerdict.SAME, ShadowVerdict.EQUAL, ShadowVerdict.OTHER]
