@@ -85,7 +85,7 @@ def test_a_shadow_decides_as_nova_does(cloud):
     for one in built:
         found = compared[one["request"]]
         assert sorted(found.nova) == sorted(one["hosts"])
-        assert DecisionLogReader(cloud.directory / "quiet").find(one["request"]) is not None
+        assert DecisionLogReader(cloud.directory / "quiet").find([one["request"]])
         assert bool(found.berth) == bool(one["hosts"]), found
         assert (found.verdict is ShadowVerdict.BOTH_REFUSED) == (not one["hosts"])
     counts = Counter(each.verdict for each in compared.values())
