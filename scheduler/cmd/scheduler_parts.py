@@ -7,13 +7,13 @@ import random
 import secrets
 from typing import Any
 
+import msgspec
 from oslo_config import cfg
 
 from scheduler import manager
 from scheduler.cmd.traffic import requests_in_progress, traffic_counter, with_traffic
 from scheduler.conf.partitions import all_partitions, own_partition
 from scheduler.daemon.service import Periodic, ServiceParts
-from scheduler.decisions.explainer import Explainer
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
 from scheduler.health.state import ServiceState
@@ -78,12 +78,14 @@ def make_explanations(
     conf: cfg.ConfigOpts, serving: manager.SchedulerManager, answering: server.Server
 ) -> Any:
     """Return the server for berth-explain's questions to a manager and its server, not started."""
-    explainer = Explainer(
-        serving.decisions.memory,
-        lambda: requests_in_progress(answering, serving.decisions.open()),
-        complete=serving.decisions.completion.complete_now,
-    )
-    return explain.build(conf, answering.bus, explainer)
+    decisions = serving.decisions
+    answers: dict[str, explain.Answer] = {
+        "decision": decisions.decision,
+        "decisions": decisions.memory.entries,
+        "host_history": decisions.memory.host_history,
+        "waiting": lambda: msgspec.to_builtins(requests_in_progress(answering, decisions.open())),
+    }
+    return explain.build(conf, answering.bus, answers)
 
 
 def read_state(serving: manager.SchedulerManager | None, answering: server.Server | None) -> ServiceState:

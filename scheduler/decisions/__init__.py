@@ -6,12 +6,11 @@
 - named_hosts: which hosts the document names; grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for
-- recorder: keeps each decision of a scheduler; memory: the latest of them
+- recorder: keeps each decision of a scheduler; memory: the latest of them, and questions about them
 - decision_log: their documents on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
 - host_history: the outcomes of a host in the latest decisions
 - providers: what Placement answers an analysis, and has answered some seconds ago
-- explainer: answers questions to a scheduler
 - constraints: the constraints of a query, and the query without one of them
 - failure: what a request saw until it failed
 - explanation: why no host suits it: query, request, filters and claims together

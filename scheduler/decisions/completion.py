@@ -10,7 +10,7 @@ import threading
 
 from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
-from scheduler.decisions.trace import Trace
+from scheduler.decisions.memory import KeptDecision
 
 #: Decisions that wait for it: each keeps what its request saw. Of more the oldest stay incomplete.
 MOST_WAITING = 16
@@ -25,17 +25,19 @@ IDLE = 600.0
 class Completion:
     """Decisions whose explanations are incomplete. Any thread may use it."""
 
-    def __init__(self, complete: Callable[[Trace], None], keep: Callable[[Trace], None]) -> None:
+    def __init__(
+        self, complete: Callable[[KeptDecision], None], close: Callable[[KeptDecision], None]
+    ) -> None:
         """Complete nothing yet.
 
         Args:
             complete: Completes the explanation of a decision; it takes a bounded time.
-            keep: Called once with each decision, when no more is found out about it.
+            close: Called once with each decision, when no more is found out about it.
         """
         self._complete = complete
-        self._keep = keep
-        self._waiting: deque[Trace] = deque()
-        self._current: Trace | None = None
+        self._close = close
+        self._waiting: deque[KeptDecision] = deque()
+        self._current: KeptDecision | None = None
         self._changed = threading.Condition()
         self._loop = BackgroundLoop("explanations", self._complete_next)
 
@@ -47,16 +49,15 @@ class Completion:
         self._loop.stop()
         with self._changed:
             waiting, self._waiting = self._waiting, deque()
-        for trace in waiting:
-            self._keep(trace)
+        for kept in waiting:
+            self._close(kept)
 
-    def add(self, trace: Trace) -> None:
+    def add(self, kept: KeptDecision) -> None:
         with self._changed:
-            self._waiting.append(trace)
+            self._waiting.append(kept)
             dropped = self._waiting.popleft() if len(self._waiting) > MOST_WAITING else None
         if dropped is not None:
-            dropped.unexplained = None
-            self._keep(dropped)
+            self._close(dropped)
         self._loop.wake()
 
     def complete_now(self, name: str = "", timeout: float = PATIENCE) -> None:
@@ -66,8 +67,8 @@ class Completion:
             timeout: Seconds to wait for it.
         """
         with self._changed:
-            named = [trace for trace in self._waiting if _is_called(trace, name)]
-            self._waiting = deque([*named, *(trace for trace in self._waiting if trace not in named)])
+            named = [kept for kept in self._waiting if not name or kept.is_called(name)]
+            self._waiting = deque(dict.fromkeys((*named, *self._waiting)))
         if not self._loop.running:
             for _ in named:
                 self._complete_next()
@@ -77,22 +78,18 @@ class Completion:
             self._changed.wait_for(lambda: not self._is_open(name), timeout)
 
     def _is_open(self, name: str) -> bool:
-        return any(_is_called(trace, name) for trace in (*self._waiting, self._current) if trace)
+        return any(not name or kept.is_called(name) for kept in (*self._waiting, self._current) if kept)
 
     def _complete_next(self) -> float:
         with self._changed:
-            trace = self._current = self._waiting.popleft() if self._waiting else None
-        if trace is None:
+            kept = self._current = self._waiting.popleft() if self._waiting else None
+        if kept is None:
             return IDLE
         try:
-            self._complete(trace)
-            self._keep(trace)
+            self._complete(kept)
+            self._close(kept)
         finally:
             with self._changed:
                 self._current = None
                 self._changed.notify_all()
         return 0.0
-
-
-def _is_called(trace: Trace, name: str) -> bool:
-    return not name or name == trace.record.request_id or name in trace.record.instances

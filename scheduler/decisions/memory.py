@@ -3,11 +3,19 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 import threading
+from typing import Any
 
-from scheduler.decisions.document import encode
+import msgspec
+
+from scheduler.decisions.document import decode, decode_entry, encode, seconds_of
+from scheduler.decisions.host_history import history_of
 from scheduler.decisions.record import LARGEST_SPEC, DecisionRecord
 from scheduler.hosts.table import HostTable
+
+#: Maximum length of a list of decisions.
+MOST_ENTRIES = 10_000
 
 #: Records that are packed together: the code and the memory that this takes are cold after each request.
 MOST_WAITING = 32
@@ -19,12 +27,12 @@ FEW = 10
 RECORD = 10 * 1024
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class KeptDecision:
     """One decision.
 
     Attributes:
-        record: What its document is made of; None: the document is made.
+        record: What its document is made of; None: the document is made, and stays as it is.
         text: The document; b"" before it is made.
         size: Bytes of the document, or about those of the record; 0 before that is packed.
         is_kept: Whether it is in the ring.
@@ -36,6 +44,10 @@ class KeptDecision:
     text: bytes = b""
     size: int = 0
     is_kept: bool = True
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a request id or the UUID of an instance is its name."""
+        return name == self.request_id or name in self.instances
 
 
 class DecisionMemory:
@@ -73,12 +85,13 @@ class DecisionMemory:
             self._shrink()
         return kept
 
-    def change(self, kept: KeptDecision, record: DecisionRecord) -> None:
-        """Take over the document of a decision that was added and has changed since."""
+    def close(self, kept: KeptDecision) -> None:
+        """Make the document of a decision again, whose explanation changes no more."""
         with self._lock:
-            kept.record = record
-            self._make(kept)
-            self._shrink()
+            if kept.record is not None:
+                kept.record.unexplained, kept.text = None, b""
+                self._make(kept)
+                self._shrink()
 
     def text(self, kept: KeptDecision) -> bytes:
         """Return the document of a decision that was added, also if it is kept no more."""
@@ -94,8 +107,20 @@ class DecisionMemory:
 
     def find(self, name: str) -> bytes | None:
         """Return the latest document of a request id or of an instance uuid; None if there is none."""
-        named = (kept for kept in self._latest_first() if name == kept.request_id or name in kept.instances)
-        return next(map(self.text, named), None)
+        return next((self.text(kept) for kept in self._latest_first() if kept.is_called(name)), None)
+
+    def entries(
+        self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
+    ) -> list[dict[str, Any]]:
+        """Return an entry for each of the latest decisions, the latest first."""
+        kept = map(decode_entry, self.latest_first())
+        wanted = (entry for entry in kept if entry.is_wanted(failed=failed, since=since, project=project))
+        return [entry.values() for entry in islice(wanted, at_most)]
+
+    def host_history(self, host: str, since: float = 0.0) -> dict[str, Any]:
+        """Return the outcomes of a host in the decisions since a time; see ``host_history.history_of``."""
+        decisions = (one for one in map(decode, self.latest_first()) if seconds_of(one.time) >= since)
+        return msgspec.to_builtins(history_of(decisions, host), str_keys=True)
 
     def _latest_first(self) -> Sequence[KeptDecision]:
         with self._lock:
@@ -103,8 +128,10 @@ class DecisionMemory:
 
     def _make(self, kept: KeptDecision) -> None:
         """Make the document. The caller holds the lock."""
-        if kept.record is not None:
-            kept.text, kept.record = encode(kept.record.decision), None
+        if kept.record is not None and not kept.text:
+            kept.text = encode(kept.record.decision)
+            if kept.record.unexplained is None:
+                kept.record = None
             self._resize(kept, len(kept.text))
 
     def _pack(self) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 
 from scheduler.decisions import document
 from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Out, Place, Weights, refused
+from scheduler.decisions.explanation import Explanation
+from scheduler.decisions.failure import Failure
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.grouping import group
 from scheduler.decisions.named_hosts import NAMED, NamedHosts, Names
 from scheduler.hosts.table import HostTable
@@ -47,12 +50,14 @@ class DecisionRecord:
         best: The rows of the hosts with the largest weights, best first.
         totals: The total weights of the best hosts; float64.
         weights: What each weigher says of them.
+        unexplained: What an incomplete explanation is to be completed from; None: it is complete.
         selections: For each instance its host and its alternates.
     """
 
     queries: Sequence[Query] = ()
     error: document.Error | None = None
     partition: str | None = None
+    unexplained: Failure | None = None
     _chosen: Sequence[Sequence[Place]] = ()
     _hosts: NamedHosts | None = None
 
@@ -115,9 +120,14 @@ class DecisionRecord:
             self.selections, self.spec = (), document.encode(self.spec)
         return len(self.spec)
 
-    def failing(self, sets: np.ndarray) -> list[int]:
-        """Return the set of constraints that each named host fails, by that of each row of the table."""
-        return self._hosts.failing(sets) if self._hosts else []
+    def note_why(self, explanation: Explanation | None = None) -> None:
+        """Note why the request failed, and if it is known why no host suits, in the document."""
+        decision = self.decision
+        if explanation is not None:
+            decision.why = explanation.why
+            decision.hosts.failing = self._hosts.failing(explanation.sets) if self._hosts else []
+        decision.cause = cause_of(decision)
+        decision.summary = decision.cause.words if decision.cause else _other_end(decision)
 
     @cached_property
     def decision(self) -> Decision:
@@ -167,6 +177,14 @@ def _kind(data: Mapping[str, Any]) -> str:
     if destination and destination[DATA].get("cell"):
         return "move"
     return "evacuation" if data.get("ignore_hosts") else "build"
+
+
+def _other_end(decision: Decision) -> str:
+    """Return what ended a request that was not refused, with what Placement has said."""
+    found, lost = decision.candidates, decision.refused_claims
+    detail = found.reason if found.failed else lost[-1].cause if lost else ""
+    text = f"{decision.error.kind}: {decision.error.text.strip()}" if decision.error else ""
+    return f"{text} ({detail})" if detail else text
 
 
 def _weights(of: SomeWeights) -> Weights:

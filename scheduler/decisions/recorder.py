@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from operator import methodcaller
 import time
 from typing import Any
 
@@ -62,9 +61,7 @@ class DecisionRecorder:
         self._partition = own_name(conf) or None
         self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
-        self._kept: dict[Trace, KeptDecision] = {}
-        complete = methodcaller("complete", partial(self._explained, asks=True))
-        self.completion = Completion(complete, self._keep_complete)
+        self.completion = Completion(self._complete, self._close)
         options = self._conf.berth
         self._log = (
             DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
@@ -84,6 +81,12 @@ class DecisionRecorder:
 
     def begin(self, request: SchedulingRequest) -> Trace:
         return Trace(request, self._clock, names=self._names)
+
+    def decision(self, name: str) -> str | None:
+        """Return the document of the latest decision on a request id or an instance; None if unknown."""
+        self.completion.complete_now(name)
+        found = self.memory.find(name)
+        return None if found is None else found.decode()
 
     def open(self) -> list[Trace]:
         """Return the traces of the decisions that are being made."""
@@ -113,15 +116,17 @@ class DecisionRecorder:
         trace.finish(error, None if self._explain is None else self._explained)
         self._observe(trace, error)
         kept = self.memory.add(trace.record)
-        if trace.unexplained is not None:
-            self._kept[trace] = kept
-            self.completion.add(trace)
+        if trace.record.unexplained is not None:
+            self.completion.add(kept)
         elif self._log is not None:
             self._log.add(partial(self.memory.text, kept))
 
-    def _keep_complete(self, trace: Trace) -> None:
-        kept = self._kept.pop(trace)
-        self.memory.change(kept, trace.record)
+    def _complete(self, kept: KeptDecision) -> None:
+        if (record := kept.record) is not None and record.unexplained is not None:
+            record.note_why(self._explained(record.unexplained, asks=True))
+
+    def _close(self, kept: KeptDecision) -> None:
+        self.memory.close(kept)
         if self._log is not None:
             self._log.add(partial(self.memory.text, kept))
 

@@ -17,7 +17,7 @@ from scheduler.decisions import document
 from scheduler.decisions.document import Decision
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
-from scheduler.decisions.failure_cause import cause_of, is_unspecific
+from scheduler.decisions.failure_cause import is_unspecific
 from scheduler.decisions.named_hosts import NAMED, Names
 from scheduler.decisions.record import DecisionRecord
 from scheduler.logs import mask_credentials
@@ -45,7 +45,6 @@ class Trace(DecisionObserver):
         sent_at: When the query was sent, monotonic seconds, which identifies shared answers; 0: no query.
         step: The stage that the request is in; set where the stage begins.
         waits: What the request waits for.
-        unexplained: What an incomplete explanation is to be completed from; None: it is complete.
     """
 
     def __init__(
@@ -65,7 +64,6 @@ class Trace(DecisionObserver):
         self.sent_at = 0.0
         self.step = "query"
         self.waits = Waits(clock)
-        self.unexplained: Failure | None = None
         self.record = DecisionRecord(request, wall_clock(), names)
         self._clock = clock
         self._started = self._marked = clock()
@@ -165,32 +163,20 @@ class Trace(DecisionObserver):
 
     def _note_reasons(self, error: document.Error, explain: Explain | None) -> None:
         """Note why the request failed, in its document."""
+        record = self.record
         if not (explain and is_unspecific(error)):
-            _set_cause(self.decision)
+            record.note_why()
             return
         self.step = "explanation"
         ranking, lost = self._ranking, self.decision.refused_claims
         request, offered = (self.request, None) if ranking is None else (ranking.request, ranking.offered)
         rows = {} if offered is None else offered.table.rows_named
         refused = {row: event.cause for event in lost for row in rows.get(event.host, ())}
-        failure = Failure(request, self.record.queries, self._answer, offered, ranking, refused)
-        self._explain(explain, failure)
+        failure = Failure(request, record.queries, self._answer, offered, ranking, refused)
+        explanation = explain(failure)
+        record.note_why(explanation)
+        record.unexplained = failure if explanation and explanation.why.incomplete else None
         self.mark("explanation")
-        self.unexplained = failure if self.decision.why and self.decision.why.incomplete else None
-
-    def _explain(self, explain: Explain, failure: Failure) -> None:
-        """Note in the document why no host suits."""
-        decision, explanation = self.decision, explain(failure)
-        if explanation is not None:
-            decision.why = explanation.why
-            decision.hosts.failing = self.record.failing(explanation.sets)
-        _set_cause(decision)
-
-    def complete(self, explain: Explain) -> None:
-        """Replace an incomplete explanation in the document."""
-        failure, self.unexplained = self.unexplained, None
-        if failure is not None:
-            self._explain(explain, failure)
 
     def _forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
@@ -239,16 +225,3 @@ class Trace(DecisionObserver):
                 record.rejected.append((at, step.hosts.rows_at(~step.kept)))
                 reasons = step.reasons(NAMED) if left else ()
                 record.reasons[len(noted) - 1] = [(row.host, why) for row, why in reasons]
-
-
-def _set_cause(decision: Decision) -> None:
-    decision.cause = cause_of(decision)
-    decision.summary = decision.cause.words if decision.cause else _other_end(decision)
-
-
-def _other_end(decision: Decision) -> str:
-    """Return what ended a request that was not refused, with what Placement has said."""
-    found, lost = decision.candidates, decision.refused_claims
-    detail = found.reason if found.failed else lost[-1].cause if lost else ""
-    text = f"{decision.error.kind}: {decision.error.text.strip()}" if decision.error else ""
-    return f"{text} ({detail})" if detail else text

@@ -15,7 +15,7 @@ from oslo_config import cfg
 import oslo_messaging as messaging
 
 from scheduler import errors
-from scheduler.decisions.explainer import MOST_ENTRIES, Explainer
+from scheduler.decisions.memory import MOST_ENTRIES
 from scheduler.rpc import checks
 from scheduler.rpc.bus import Bus
 from scheduler.rpc.context import RequestContext
@@ -29,20 +29,20 @@ VERSION = "4.0"
 #: Questions that are answered at once.
 THREADS = 2
 
-QUESTIONS = ("decision", "waiting", "host_history", "decisions")
+Answer = Callable[..., object]
 
 
 class AdminRequired(errors.BerthError):
     """The question comes from a context without an administrator's rights."""
 
 
-def methods(explainer: Explainer) -> Methods:
-    """Return the questions that a scheduler answers, by the names of the methods of an explainer."""
-    table = {each: Method(VERSION, partial(_ask, explainer, each)) for each in QUESTIONS}
+def methods(answers: Mapping[str, Answer]) -> Methods:
+    """Return the questions that a scheduler answers, by what answers each of them."""
+    table = {question: Method(VERSION, partial(_ask, answer)) for question, answer in answers.items()}
     return Methods(table, serializer=ObjectSerializer(LARGEST_ARGUMENT))
 
 
-def _ask(explainer: Explainer, question: str, context: RequestContext, /, **arguments: object) -> object:
+def _ask(answer: Answer, context: RequestContext, /, **arguments: object) -> object:
     """Answer a question.
 
     Raises:
@@ -51,7 +51,6 @@ def _ask(explainer: Explainer, question: str, context: RequestContext, /, **argu
     """
     if not context.is_admin:
         raise AdminRequired("Questions about decisions are answered to administrators only")
-    answer = getattr(explainer, question)
     try:
         inspect.signature(answer).bind(**arguments)
     except TypeError as error:
@@ -69,9 +68,9 @@ _CHECKS: Mapping[str, Callable[[object, str], object]] = {
 }
 
 
-def build(conf: cfg.ConfigOpts, bus: Bus, explainer: Explainer) -> Server:
+def build(conf: cfg.ConfigOpts, bus: Bus, answers: Mapping[str, Answer]) -> Server:
     """Return the server of a scheduler, not started."""
-    return Server(conf, bus, methods(explainer), TOPIC, THREADS)
+    return Server(conf, bus, methods(answers), TOPIC, THREADS)
 
 
 # -- callers ---------------------------------------------------------------------------------------------

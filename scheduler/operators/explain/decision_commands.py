@@ -188,7 +188,7 @@ class RecordedQuestion(Question):
         """Return one entry for each of the latest decisions, the latest first.
 
         Args:
-            wanted: As those of ``Explainer.decisions``.
+            wanted: As those of ``DecisionMemory.entries``.
         """
         if args.log:
             return read_log(args.log, lambda log: log.entries(**wanted))

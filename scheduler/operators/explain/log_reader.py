@@ -44,7 +44,7 @@ class DecisionLogReader:
     def entries(
         self, *, failed: bool = False, since: float = 0.0, project: str | None = None, at_most: int = 100
     ) -> list[dict[str, Any]]:
-        """Return one entry for each decision, the latest first; arguments are those of ``Explainer``."""
+        """Return one entry for each decision, the latest first; arguments are those of ``DecisionMemory``."""
         found: list[dict[str, Any]] = []
         for path, _ in self._files(since):
             wanted = (

@@ -9,7 +9,7 @@ import time
 
 from scheduler import conf as options
 from scheduler.decisions.document import time_text
-from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.decisions.memory import MOST_ENTRIES
 from scheduler.errors import BerthError
 from scheduler.operators.app import latest, value, writing
 from scheduler.operators.explain import decision

@@ -8,7 +8,7 @@ from itertools import count, groupby
 from typing import NamedTuple
 
 from scheduler.decisions.document import FAILED, time_text
-from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.decisions.memory import MOST_ENTRIES
 from scheduler.nova_db.schema import chunks
 from scheduler.operators.report.directory import INDEX, hosts_file
 from scheduler.operators.report.hosts import ReportedHost, ReportedHosts, ReportedState

@@ -33,10 +33,6 @@ def shell(rabbit, script):
     ).stdout
 
 
-class Explainer:
-    """Answers nothing."""
-
-
 def test_what_is_berths_and_unused_is_removed(tmp_path, rabbit, rabbit_url):
     conf = configuration.load([f"--config-file={write_configuration(tmp_path, rabbit_url, KOLLA)}"])
     vhost = rabbit_url.rpartition("/")[2]
@@ -52,7 +48,7 @@ def test_what_is_berths_and_unused_is_removed(tmp_path, rabbit, rabbit_url):
         stream.publish(b"x")
         stream.close()
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, Bus(bus, 1 << 20), Explainer())
+    server = explain.build(conf, Bus(bus, 1 << 20), {})
     server.start()
     try:
         # a quorum queue tells its consumers some seconds late

@@ -147,7 +147,7 @@ def test_an_idle_server_looks_often_whether_it_is_to_stop(serve, bus, conf, monk
     if kind == "requests":
         running = serve(Manager())
     else:
-        running = explain.build(conf, Bus(bus, 1000), None)
+        running = explain.build(conf, Bus(bus, 1000), {})
         running.start()
     try:
         assert eventually(lambda: looks.count(consumer.LONGEST_WAIT) > 3)

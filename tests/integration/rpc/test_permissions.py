@@ -71,7 +71,7 @@ def test_the_check_declares_what_the_daemon_declares(
 def test_refused_queues_for_questions_are_one_line(url_of_user):
     conf = make_conf(_transport_url=url_of_user(NOVA))
     bus = transport.rpc_transport(conf)
-    server = explain.build(conf, Bus(bus, 1000), None)
+    server = explain.build(conf, Bus(bus, 1000), {})
     with pytest.raises(ConfigError, match=r"berth-explain.*configure, write and read \^berth"):
         server.start()
     bus.cleanup()

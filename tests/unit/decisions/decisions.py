@@ -47,6 +47,7 @@ def record_of(decision):
         request_id=decision.request_id,
         instances=decision.instances,
         error=decision.error,
+        unexplained=None,
         table=None,
         pack=lambda: len(decision.spec),
     )

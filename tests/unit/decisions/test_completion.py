@@ -1,30 +1,29 @@
 """Explanations that are completed after the caller has heard that there is no host."""
 
 import threading
-from types import SimpleNamespace
 
 from scheduler.decisions import completion as completion_module
 from scheduler.decisions.completion import Completion
+from scheduler.decisions.memory import KeptDecision
 
 
 class Completed:
-    """What was completed and kept, by request id; ``hold`` lets the first completion wait."""
+    """What was completed and closed, by request id; ``hold`` lets the first completion wait."""
 
     def __init__(self):
-        self.completed, self.kept = [], []
+        self.completed, self.closed = [], []
         self.hold, self.begun = threading.Event(), threading.Event()
         self.hold.set()
-        self.completion = Completion(self._complete, lambda trace: self.kept.append(trace.record.request_id))
+        self.completion = Completion(self._complete, lambda kept: self.closed.append(kept.request_id))
 
-    def _complete(self, trace):
+    def _complete(self, kept):
         self.begun.set()
         assert self.hold.wait(10)
-        self.completed.append(trace.record.request_id)
+        self.completed.append(kept.request_id)
 
     def add(self, *names):
         for name in names:
-            record = SimpleNamespace(request_id=name, instances=[f"instance of {name}"])
-            self.completion.add(SimpleNamespace(record=record, unexplained=object()))
+            self.completion.add(KeptDecision(name, [f"instance of {name}"], None))
 
 
 def test_they_are_completed_in_the_background_the_oldest_first():
@@ -33,7 +32,7 @@ def test_they_are_completed_in_the_background_the_oldest_first():
     one.add("a", "b")
     one.completion.complete_now(timeout=10.0)
     one.completion.stop()
-    assert (one.completed, one.kept) == (["a", "b"], ["a", "b"])
+    assert (one.completed, one.closed) == (["a", "b"], ["a", "b"])
 
 
 def test_a_question_completes_the_one_that_it_names():
@@ -41,7 +40,7 @@ def test_a_question_completes_the_one_that_it_names():
     one.add("a", "b", "c")
     one.completion.complete_now("instance of b")
     one.completion.complete_now("unknown")
-    assert (one.completed, one.kept) == (["b"], ["b"])
+    assert (one.completed, one.closed) == (["b"], ["b"])
 
 
 def test_a_question_waits_for_the_one_in_progress_and_goes_before_others():
@@ -62,10 +61,10 @@ def test_a_question_waits_for_the_one_in_progress_and_goes_before_others():
     one.completion.stop()
 
 
-def test_of_too_many_the_oldest_stay_incomplete_and_are_kept(monkeypatch):
+def test_of_too_many_the_oldest_stay_incomplete_and_are_closed(monkeypatch):
     monkeypatch.setattr(completion_module, "MOST_WAITING", 2)
     one = Completed()
     one.add("a", "b", "c")
-    assert (one.completed, one.kept) == ([], ["a"])
+    assert (one.completed, one.closed) == ([], ["a"])
     one.completion.stop()
-    assert (one.completed, one.kept) == ([], ["a", "b", "c"])
+    assert (one.completed, one.closed) == ([], ["a", "b", "c"])

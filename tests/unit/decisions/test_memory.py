@@ -1,9 +1,13 @@
-"""The latest decisions are kept, within bounds of number and bytes."""
+"""The latest decisions are kept, within bounds of number and bytes, and questions about them are answered."""
 
 import weakref
 
+import pytest
+
 from scheduler.decisions import memory as module
 from scheduler.decisions.document import decode, encode
+from scheduler.decisions.failure import Failure
+from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.hosts.rows import Parsed
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -117,19 +121,27 @@ def test_what_was_read_of_a_host_is_not_kept_with_a_decision():
     assert decode(memory.text(kept[0])).hosts.host == ["h"]
 
 
-def test_a_document_that_changes_has_its_new_text_and_counts_with_its_new_size():
-    made = decisions(1, 1)
-    memory = memory_of(made)
-    first = memory.add(record_of(decisions(1)[0]))
+def incomplete(size=99999):
+    """The record of a failure whose explanation is still to be completed."""
+    (failed,) = traces(size)
+    failed.record.unexplained = Failure(failed.request)
+    return failed.record
+
+
+def test_a_document_that_is_completed_has_its_new_text_and_counts_with_its_new_size():
+    memory, record = DecisionMemory(10, PLENTY), incomplete()
+    first = memory.add(record)
     before = memory.text(first)
-    changed = decisions(1)[0]
-    changed.summary = "x" * 1000
-    memory.change(first, record_of(changed))
+    record.decision.summary = "x" * 1000
+    assert memory.text(first) == before
+    memory.close(first)
+    record.decision.summary = "changed after the end"
     assert decode(memory.text(first)).summary == "x" * 1000
-    small = DecisionMemory(10, len(before) + 500)
-    kept_one = small.add(record_of(decisions(1)[0]))
-    assert kept(small) == ["req-0"]
-    small.change(kept_one, record_of(changed))
+    small, record = DecisionMemory(10, len(before) + 500), incomplete()
+    kept_one = small.add(record)
+    assert len(kept(small)) == 1
+    record.decision.summary = "x" * 1000
+    small.close(kept_one)
     assert kept(small) == []
     assert decode(small.text(kept_one)).summary == "x" * 1000
 
@@ -148,3 +160,53 @@ def test_records_count_with_what_their_documents_may_have(monkeypatch):
         memory.add(served())
     assert 10 <= len(memory) < 30
     assert sum(map(len, memory.latest_first())) < 10 * 2 * module.RECORD
+
+
+@pytest.fixture
+def made():
+    """Three decisions of one second each: the second one failed, the third is of another project."""
+    found = decisions(1, 99999, 1)
+    for number, decision in enumerate(found):
+        decision.project_id = "a" if number < 2 else "b"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ({}, ["i2", "i1", "i0"]),
+        ({"failed": True}, ["i1"]),
+        ({"since": 1000.5}, ["i2", "i1"]),
+        ({"project": "a"}, ["i1", "i0"]),
+        ({"project": "none"}, []),
+        ({"at_most": 2}, ["i2", "i1"]),
+    ],
+    ids=str,
+)
+def test_a_list_has_the_latest_first(made, wanted, found):
+    assert [one["instances"][0] for one in memory_of(made).entries(**wanted)] == found
+
+
+def test_a_long_request_does_not_hide_those_that_began_after_it(made):
+    """The first request began before the time that is asked for, and ended last."""
+    memory = memory_of([*made[1:], made[0]])
+    assert [one["instances"][0] for one in memory.entries(since=1000.5)] == ["i2", "i1"]
+
+
+def test_an_entry_tells_result_and_reason(made):
+    served, failed, _ = memory_of(made).entries()
+    assert (served["result"], served["hosts"], served["summary"]) == ("scheduled", ["h"], "")
+    assert (failed["result"], failed["hosts"]) == ("failed", [])
+    assert (served["cause"], served["error"]) == (None, None)
+
+
+def test_an_entry_has_the_cause_that_the_decision_has(made):
+    (failed,) = memory_of(made).entries(failed=True)
+    cause = cause_of(made[1])
+    assert failed["cause"] == {
+        "code": cause.code,
+        "subject": cause.subject,
+        "words": cause.words,
+        "remedy": cause.remedy,
+    }
+    assert failed["error"] == "NoValidHost"

@@ -18,11 +18,16 @@ TIMEOUT = 20
 
 
 class Memory:
-    """An explainer that knows one decision; ``asked`` is what it was asked last."""
+    """A scheduler that knows one decision; ``asked`` is what it was asked last."""
 
     def __init__(self, known):
         self.known = known
         self.asked = None
+
+    @property
+    def answers(self):
+        questions = ("decision", "decisions", "host_history", "waiting")
+        return {question: getattr(self, question) for question in questions}
 
     def decision(self, name):
         self.asked = name
@@ -50,7 +55,7 @@ def schedulers():
     memories = [Memory("req-0"), Memory("req-1")]
     servers = []
     for host, memory in zip(("ctl", "ctl2"), memories, strict=True):
-        methods = explain.methods(memory)
+        methods = explain.methods(memory.answers)
         servers.append(memory_bus.serve(methods, bus, host, explain.TOPIC, explain.VERSION))
     for server in servers:
         server.start()
@@ -69,7 +74,7 @@ def ask(method, arguments, *, is_admin=True, memory=None):
         "version": explain.VERSION,
         "_context_is_admin": is_admin,
     }
-    answer = explain.methods(memory or Memory("req-0")).call(make_call(frame))
+    answer = explain.methods((memory or Memory("req-0")).answers).call(make_call(frame))
     return jsonutils.loads(answer.failure)["class"] if answer.failure else answer.result
 
 
@@ -104,7 +109,7 @@ def test_answers_are_in_the_order_of_the_hosts_however_they_come(monkeypatch):
     assert [list(answers.found), list(answers.failed)] == [["a", "c"], ["b", "d"]]
 
 
-def test_arguments_reach_the_explainer(schedulers):
+def test_arguments_reach_the_schedulers(schedulers):
     bus, memories = schedulers
     explain.Schedulers(bus, ["ctl", "ctl2"], TIMEOUT).ask(
         "decisions", failed=True, since=5.5, project="p", at_most=3

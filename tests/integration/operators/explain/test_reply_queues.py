@@ -19,7 +19,7 @@ pytestmark = pytest.mark.rabbitmq
 KINDS = {"defaults": "", "quorum": QUORUM, "kolla": f"use_queue_manager = true\n{KOLLA}"}
 
 
-class Explainer:
+class Answering:
     """Answers when it is allowed to."""
 
     def __init__(self):
@@ -38,15 +38,15 @@ def config_file(tmp_path, rabbit_url, kind):
 
 
 @pytest.fixture
-def explainer(config_file):
-    """The explainer of a scheduler that listens."""
+def answering(config_file):
+    """What answers for a scheduler that listens."""
     conf = configuration.load([f"--config-file={config_file}"])
     conf.set_override("use_queue_manager", False, "oslo_messaging_rabbit")
     # A reply to a command that was killed is tried as long
     conf.set_override("kombu_missing_consumer_retry_timeout", 1, "oslo_messaging_rabbit")
     bus = transport.rpc_transport(conf)
-    made = Explainer()
-    server = explain.build(conf, Bus(bus, 1 << 20), made)
+    made = Answering()
+    server = explain.build(conf, Bus(bus, 1 << 20), {"decisions": made.decisions})
     server.start()
     yield made
     server.stop()
@@ -69,14 +69,14 @@ def replies(rabbit, url):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_reply_queue_of_a_command_is_classic_and_ends_with_it(
-    explainer, command, rabbit, rabbit_url, kind
+    answering, command, rabbit, rabbit_url, kind
 ):
     before = sorted(rabbit.queues(rabbit_url.rpartition("/")[2]))
     running = [command(), command()]
-    assert explainer.asked.acquire(timeout=60)
-    assert explainer.asked.acquire(timeout=60)
+    assert answering.asked.acquire(timeout=60)
+    assert answering.asked.acquire(timeout=60)
     assert replies(rabbit, rabbit_url) == ["classic", "classic"]
-    explainer.may_answer.set()
+    answering.may_answer.set()
     for one in running:
         output, errors = one.communicate(timeout=60)
         assert (one.poll(), json.loads(output)) == (0, []), errors
@@ -84,11 +84,11 @@ def test_the_reply_queue_of_a_command_is_classic_and_ends_with_it(
 
 
 @pytest.mark.parametrize("kind", ["kolla"])
-def test_a_command_that_is_killed_leaves_no_queue(explainer, command, rabbit, rabbit_url, kind):
+def test_a_command_that_is_killed_leaves_no_queue(answering, command, rabbit, rabbit_url, kind):
     before = sorted(rabbit.queues(rabbit_url.rpartition("/")[2]))
     running = command()
-    assert explainer.asked.acquire(timeout=60)
+    assert answering.asked.acquire(timeout=60)
     assert len(replies(rabbit, rabbit_url)) == 1
     running.send_signal(signal.SIGKILL)
     assert eventually(lambda: sorted(rabbit.queues(rabbit_url.rpartition("/")[2])) == before, 10)
-    explainer.may_answer.set()
+    answering.may_answer.set()

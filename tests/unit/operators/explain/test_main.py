@@ -10,12 +10,12 @@ from types import SimpleNamespace
 from urllib.parse import quote_plus
 import uuid
 
+import msgspec
 import pytest
 import yaml
 
 from scheduler import conf as options
 from scheduler.decisions.document import Error, encode, time_text
-from scheduler.decisions.explainer import Explainer
 from scheduler.decisions.memory import DecisionMemory
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
 from scheduler.operators import app, programs
@@ -93,9 +93,14 @@ def serving(config, host, trace, waiting=()):
     conf = options.load(["--config-file", str(config)])
     memory = DecisionMemory(10, 2**30)
     memory.add(record_of(trace.decision))
-    explainer = Explainer(memory, lambda: list(waiting))
+    answers = {
+        "decision": lambda name: (memory.find(name) or b"").decode() or None,
+        "decisions": memory.entries,
+        "host_history": memory.host_history,
+        "waiting": lambda: msgspec.to_builtins(list(waiting)),
+    }
     bus = transport.rpc_transport(conf)
-    server = memory_bus.serve(explain.methods(explainer), bus, host, explain.TOPIC, explain.VERSION)
+    server = memory_bus.serve(explain.methods(answers), bus, host, explain.TOPIC, explain.VERSION)
     server.start()
     try:
         yield

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.decisions.explainer import MOST_ENTRIES
+from scheduler.decisions.memory import MOST_ENTRIES
 from scheduler.operators.report import directory, site
 from scheduler.operators.report.hosts import ReportedHost, ReportedHosts, ReportedState
 from scheduler.operators.report.overview import name_of, summarize
