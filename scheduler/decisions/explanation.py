@@ -169,8 +169,9 @@ class FailureExplainer:
         else:  # no host was left to judge
             judged, chain = None, self.chain().prepare(request)
         _note_pass(known, failed)
-        if judged is not None:
-            _note_verdicts(known, failed, chain, judged.where(np.ones(len(judged), bool)))
+        if judged is not None and len(judged):
+            # a new view, that has gathered nothing before the request has consumed
+            _note_verdicts(known, failed, chain, judged.at(np.arange(len(judged))))
             near = near & ~known.at(judged.table_rows)
         rows = TableRows(np.flatnonzero(near))
         if not len(rows):

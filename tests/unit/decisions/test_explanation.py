@@ -103,6 +103,27 @@ def test_racks_that_the_instances_before_use_are_used_for_all_hosts():
     assert (cause.code, "members of group" in cause.words) == (CauseCode.SERVER_GROUP, True)
 
 
+def one_per_host(count):
+    """Hosts that take one instance each, and the options for that."""
+    hosts = [node(f"h{number}") for number in range(count)]
+    return MadeCloud(*hosts, enabled_filters=["NumInstancesFilter"], max_instances_per_host=1)
+
+
+def test_each_host_that_an_instance_before_has_filled_is_out():
+    decision, cause = explained(one_per_host(4), flavor(), count=5)
+    assert (decision.why.placed, decision.why.suitable, alone(decision)) == (4, 0, {"NumInstancesFilter": 4})
+    assert cause.code == CauseCode.LOAD
+
+
+def test_cells_that_the_instances_before_pin_are_used_on_all_hosts():
+    hosts = [node(f"h{number}", ram=65536, vcpus=64).numa(host_cells(4)) for number in range(4)]
+    decision, cause = explained(
+        MadeCloud(*hosts), flavor("pinned", vcpus=2), count=9, numa_topology=pinned_spec()
+    )
+    assert (decision.why.placed, decision.why.suitable, alone(decision)) == (8, 0, {"NUMATopologyFilter": 4})
+    assert cause.code == CauseCode.NUMA
+
+
 class Asking:
     """An explainer of plans that explains first as when the request ends."""
 
