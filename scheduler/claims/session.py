@@ -289,6 +289,7 @@ def _refused(result: Written, finding: Finding) -> Written:
     return replace(
         result,
         outcome=outcome,
+        cause=finding.cause,
         reason=finding.cause,
         provider=finding.provider,
         resource_class=finding.resource_class,

@@ -4,7 +4,7 @@ It is made once after the end of the request (``record``). doc/source/explain.rs
 describe what a reader of that page does not need.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import chain
@@ -320,17 +320,14 @@ class Decision(DecisionEntry, kw_only=True, gc=False):
 
     @property
     def refused_claims(self) -> list[ClaimEvent]:
-        return refused(self.claims)
+        """The last events of claims that were not granted."""
+        events = chain.from_iterable(self.claims.values())
+        return [event for event in events if event.ended and not event.granted]
 
     def request_spec(self) -> objects.RequestSpec | None:
         """Return the request as received; None if it was not kept."""
         envelope = msgspec.json.decode(self.spec)
         return envelope and objects.hydrate(envelope, None)
-
-
-def refused(claims: Mapping[str, Sequence[ClaimEvent]]) -> list[ClaimEvent]:
-    """Return the last events of claims that were not granted."""
-    return [event for event in chain.from_iterable(claims.values()) if event.ended and not event.granted]
 
 
 #: Return the text of a document, or of a part.

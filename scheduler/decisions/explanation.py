@@ -193,15 +193,16 @@ class FailureExplainer:
         _note_verdicts(known, failed, chain, view)
 
     def _note_claims(self, known: KnownHosts, failed: FailedConstraints) -> None:
-        refused, near = known.failure.refused, np.flatnonzero(failed.counts() <= 1).tolist()
+        ranking, near = known.failure.ranking, np.flatnonzero(failed.counts() <= 1).tolist()
+        refused = {} if ranking is None else ranking.refusals
         unmapped = known.at([row for row in near if not self.is_mapped(known.host(row))])
         failed.add(Constraint("a host mapping", ConstraintKind.MAPPING), unmapped)
 
         def reasons(positions: np.ndarray) -> Sequence[Reason]:
-            causes = group((str(row), refused[row]) for row in positions.tolist())
+            causes = group((uuid, refused[uuid]) for uuid in known.uuids(known.at(positions)))
             return [Reason(cause.text, cause.hosts) for cause in causes]
 
-        mask = known.at(list(refused)) & (failed.counts() == 0)
+        mask = known.among(refused) & (failed.counts() == 0)
         failed.add(Constraint("a claim that Placement grants", ConstraintKind.CLAIM), mask, reasons)
 
 

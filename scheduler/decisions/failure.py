@@ -1,12 +1,11 @@
 """What a request saw until it found no valid host."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from scheduler.decisions.providers import RecentAnswers
-from scheduler.hosts.coordinates import TableRow
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import AllocationCandidate, Candidates
@@ -25,7 +24,6 @@ class Failure:
         answer: Placement's answer; None if the mirror named the hosts.
         offered: The hosts that were offered last; None if there were none.
         ranking: What filters did with them; None if they were not ranked.
-        refused: Why claims on hosts were refused, by row.
     """
 
     request: SchedulingRequest
@@ -33,7 +31,6 @@ class Failure:
     answer: Candidates | None = None
     offered: HostView | None = None
     ranking: Ranking | None = None
-    refused: Mapping[TableRow, str] = field(default_factory=dict)
 
     @property
     def number(self) -> int:
@@ -43,8 +40,7 @@ class Failure:
     @property
     def placed(self) -> Sequence[tuple[str, AllocationCandidate | None]]:
         """For each instance with a host the UUID of its compute node and what it took."""
-        placed = {} if self.ranking is None else self.ranking.placed
-        return [place for number, place in placed.items() if number != self.number]
+        return () if self.ranking is None else list(self.ranking.placed.values())
 
 
 @dataclass

@@ -47,7 +47,7 @@ class NamedHosts:
         """Name the hosts, the most important first; arrays have rows of the table, int64.
 
         Args:
-            refused: Service hosts that refused a claim.
+            refused: The UUIDs of compute nodes that refused a claim.
             rejected: The index of each filter that rejected hosts, and their rows.
             excluded: The rows that each part of the request excludes.
             best: The rows of the hosts with the largest weights, best first.
@@ -65,7 +65,7 @@ class NamedHosts:
             ]
             for part in (slice(1), slice(1, None))
         )
-        lost = [row for host in refused for row in table.rows_named.get(host, ())]
+        lost = [row_of[uuid] for uuid in refused if uuid in row_of]
         passed, most = self._best, NAMED if offered is None else None
         if offered is not None:
             out = [*(rows for _, rows in rejected), *excluded]

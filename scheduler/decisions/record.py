@@ -1,6 +1,6 @@
 """What is kept of a decision until its document is wanted."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from scheduler.decisions import document
-from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Out, Place, Weights, refused
+from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Out, Place, Weights
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
@@ -46,6 +46,7 @@ class DecisionRecord:
         reasons: Why they rejected the first hosts: pairs of host and reason, by the index of the filter.
         table: The table of the hosts of the last pass; None if there was none, or if they are packed.
         excluded: Its rows that each part of the request excludes.
+        refused: The UUIDs of compute nodes that refused a claim.
         rejected: The index of each filter that rejected hosts, and their rows.
         best: The rows of the hosts with the largest weights, best first.
         totals: The total weights of the best hosts; float64.
@@ -85,6 +86,7 @@ class DecisionRecord:
         self.reasons: dict[int, list[tuple[str, str]]] = {}
         self.table: HostTable | None = None
         self.excluded: list[np.ndarray] = []
+        self.refused: Iterable[str] = ()
         self.rejected: list[tuple[int, np.ndarray]] = []
         self.best: np.ndarray | None = None
         self.totals: np.ndarray | None = None
@@ -109,9 +111,14 @@ class DecisionRecord:
         """
         if not isinstance(self.spec, bytes):
             if self.table is not None:
-                lost = [event.host for event in refused(self.claims)]
                 self._hosts = NamedHosts(
-                    self.table, self.selections, lost, self.rejected, self.excluded, self.best, offered
+                    self.table,
+                    self.selections,
+                    self.refused,
+                    self.rejected,
+                    self.excluded,
+                    self.best,
+                    offered,
                 )
             self._chosen = [
                 [Place(each.service_host, each.nodename) for each in some] for some in self.selections

@@ -141,6 +141,7 @@ class Trace(DecisionObserver):
         if ranking is not None:
             self.mark("selection")
             record.note_hosts(ranking.offered, ranking.narrowed)
+            record.refused = list(ranking.refusals)
         else:
             self.mark(self.step if error is None else "failed")
         if self._sessions:
@@ -168,11 +169,9 @@ class Trace(DecisionObserver):
             record.note_why()
             return
         self.step = "explanation"
-        ranking, lost = self._ranking, self.decision.refused_claims
+        ranking = self._ranking
         request, offered = (self.request, None) if ranking is None else (ranking.request, ranking.offered)
-        rows = {} if offered is None else offered.table.rows_named
-        refused = {row: event.cause for event in lost for row in rows.get(event.host, ())}
-        failure = Failure(request, record.queries, self._answer, offered, ranking, refused)
+        failure = Failure(request, record.queries, self._answer, offered, ranking)
         explanation = explain(failure)
         record.note_why(explanation)
         record.unexplained = failure if explanation and explanation.why.incomplete else None

@@ -84,8 +84,9 @@ class Choosing:
         self._charge()
         request, ranking = self._request, self._ranking
         request.progress.instance_uuid = request.instance_uuids[number]
+        ranking.number = number
         if self._last != NO_HOST:
-            ranking.refresh(max(number, 1), self._last)
+            ranking.refresh(self._last)
             self._last = NO_HOST
         try:
             index, candidate = self._claiming.plan(request.instance_uuids[number])
@@ -107,7 +108,7 @@ class Choosing:
         note_providers(self._request, candidate)
         hosts = self._ranking.hosts
         consume(hosts, index, self._request, self._fitter)
-        self._ranking.placed[number] = hosts.row(index).uuid, candidate
+        self._ranking.placed[self._request.instance_uuids[number]] = hosts.row(index).uuid, candidate
         self._ranking.observer.consumed(number, hosts, index, candidate)
 
     def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
@@ -119,7 +120,7 @@ class Choosing:
         """
         ranking = self._ranking
         if len(chosen) > 1:
-            ranking.refresh(len(chosen) - 1, self._last)
+            ranking.refresh(self._last)
             order = ranking.best_first()
         else:
             order = self._claiming.others()

@@ -151,6 +151,9 @@ class HostClaiming:
         for uuid in planned.keys() - refused:
             self._ranking.hosts.reservations.grant(uuid, project)
         for uuid in refused:
+            self._ranking.placed.pop(uuid, None)
+            self._ranking.refusals[planned[uuid].candidate.root] = results[uuid].cause
+        for uuid in refused:
             self._note_refusal(uuid, planned[uuid], results[uuid])
         return refused
 

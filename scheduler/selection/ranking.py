@@ -81,11 +81,12 @@ class Ranking:
         offered: The hosts as they come from Placement.
         narrowed: Those that the request itself allows, with what it has consumed of them.
         chain: The filters for them.
-        number: The instance that is judged for, from 0.
+        number: The instance that is judged for, from 0; set before it is.
         filtered: What the filters did last.
         hosts: The hosts that are left.
         scores: Their raw weights.
         placed: For each instance that has a host, the UUID of its compute node and what it takes.
+        refusals: Why Placement refused claims, by the UUID of the compute node.
         request: The request.
         observer: Is notified before hosts are tried.
     """
@@ -116,46 +117,47 @@ class Ranking:
             self.narrowed.hosts.load(self.chain.needs | weighers.needs)
         self.number = 0
         self._judged: list[Judged] = []  # since the observer was notified
-        self.placed: dict[int, tuple[str, AllocationCandidate | None]] = {}
+        self.placed: dict[str, tuple[str, AllocationCandidate | None]] = {}
+        self.refusals: dict[str, str] = {}
         self.request = request
         self._options = options
         self.observer = observer
         self._carried = carried_state(request.progress.guest)
         self._refused: set[ViewPosition] = set()
         self.hosts = self.narrowed.hosts
-        self._filter(0, None)
+        self._filter(None)
         self.scores = weighers.scores(self.hosts)
 
     def __len__(self) -> int:
         return len(self.hosts)
 
-    def refresh(self, number: int, changed: ViewIndex) -> None:
-        """Judge for instance ``number``, after the host at index ``changed`` was consumed from."""
-        self.number = number
+    def refresh(self, changed: ViewIndex) -> None:
+        """Judge again, after the host at index ``changed`` was consumed from."""
         before, self._carried = self._carried, carried_state(self.request.progress.guest)
-        self._judge_again(number, self.hosts.positions[[changed]], only_these=self._carried == before)
+        self._judge_again(self.hosts.positions[[changed]], only_these=self._carried == before)
 
     def refresh_pending(self) -> None:
         """Judge for the same instance once more, with what other requests have reserved meanwhile."""
         positions = self.hosts.refresh_pending()
         if len(positions):
-            self._judge_again(self.number, positions, only_these=True)
+            self._judge_again(positions, only_these=True)
 
-    def _judge_again(self, number: int, positions: np.ndarray, *, only_these: bool) -> None:
-        """Judge for instance ``number`` after the hosts at these positions of the root view have changed.
+    def _judge_again(self, positions: np.ndarray, *, only_these: bool) -> None:
+        """Judge after the hosts at these positions of the root view have changed.
 
         Args:
-            number: The number of the instance, from 0.
             only_these: Whether nothing else has changed that verdicts on other hosts depend on.
         """
         changed = np.flatnonzero(np.isin(self.hosts.positions, positions))
-        self.scores.keep(self._filter(number, changed if only_these and self._settled else None))
+        self.scores.keep(self._filter(changed if only_these and self._settled else None))
         self.scores.refresh(self.hosts, np.flatnonzero(np.isin(self.hosts.positions, positions)))
 
-    def _filter(self, number: int, changed: np.ndarray | None) -> np.ndarray:
+    def _filter(self, changed: np.ndarray | None) -> np.ndarray:
         offered = self._offered()
-        self.filtered = filtered = self.chain.run(self.hosts, number, changed)
-        self._judged.append(Judged(number, len(self.hosts), filtered))
+        # after a choice it is no first one, also for the first instance if its claim was refused
+        index = max(self.number, int(bool(self.placed)))
+        self.filtered = filtered = self.chain.run(self.hosts, index, changed)
+        self._judged.append(Judged(self.number, len(self.hosts), filtered))
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)

@@ -24,7 +24,7 @@ conf, make_world = test_manager.conf, test_manager.make_world
 
 
 def refusal(step=ClaimState.NEXT_HOST, outcome=Outcome.REFUSED, cause="no room", host="h1"):
-    return Written(outcome, reason=cause, events=(ClaimEvent(1, host, 409, cause, step),))
+    return Written(outcome, cause=cause, reason=cause, events=(ClaimEvent(1, host, 409, cause, step),))
 
 
 def spec_of(**fields):

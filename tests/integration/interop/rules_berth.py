@@ -121,7 +121,8 @@ class _Judge:
         for number, uuid in enumerate(request.instance_uuids):
             request.progress.instance_uuid = uuid
             if ranking:
-                ranking.refresh(number, chosen)
+                ranking.number = number
+                ranking.refresh(chosen)
             else:
                 prepared = chain.prepare(request), PreparedWeighers(weighing, request)
                 ranking = Ranking(*prepared, view, request, self.conf.filter_scheduler)

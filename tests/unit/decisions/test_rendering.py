@@ -8,12 +8,14 @@ from scheduler.decisions.document import Chosen, Out, Place, RequestedFlavor, de
 from scheduler.decisions.trace import Trace
 from scheduler.placement.answer import Candidates
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
+from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import uuid_of
 from tests.support.options import make_conf
 from tests.unit.decisions.decisions import decide
 from tests.unit.filters.asking import make_spec
-from tests.unit.selection.requests import REFUSED, FakeClaims, host_with_candidate
+from tests.unit.selection.requests import REFUSED, FakeClaims, host_with_candidate, session_of
 
 
 @pytest.fixture(scope="module")
@@ -126,23 +128,17 @@ def test_a_document_tells_the_same_once_it_was_written(conf):
 
 
 def test_a_host_that_refused_the_claim_is_one(conf):
-    class Claims:
-        seconds = 0.0
-
-        def events_of(self, uuid):
-            return [ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST)]
+    refused = Written(Outcome.REFUSED, events=(ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST),))
 
     class Claimed(Trace):
         def finish(self, error, explain=None):
-            self.claiming(Claims())
+            self.claiming(session)
             return super().finish(error, explain)
 
-        def selected(self, selections):
-            """No host was claimed."""
-
     hosts = [host_with_candidate("h1"), host_with_candidate("full").num_instances(9)]
-    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
-    found = decide(conf, hosts, request, make=Claimed).decision
+    request = SchedulingRequest.of(make_spec(instance_uuid="i", project_id="p", user_id="u"), ["i"])
+    session = session_of(FakeClaims({uuid_of("h1"): refused}), request)
+    found = decide(conf, hosts, request, session, make=Claimed).decision
     assert {one.host: (one.outcome, one.reason) for one in rendering.hosts(found)} == {
         "h1": ("claim refused", "no room"),
         "full": ("rejected", "9 instances, limit 6"),

@@ -95,6 +95,40 @@ def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
     assert "failed" not in decision.milliseconds
 
 
+class RefusedOnce(FakeClaims):
+    """Claims that are granted, but for that of one instance on one host."""
+
+    def __init__(self, uuid, host):
+        super().__init__()
+        self._refused = uuid, uuid_of(host)
+
+    def answer(self, instance_uuid, candidate):
+        is_refused = (instance_uuid, candidate.root) == self._refused
+        return REFUSED if is_refused else super().answer(instance_uuid, candidate)
+
+
+@pytest.mark.parametrize("uuid", ["i0", "i1", "i2"])
+def test_an_instance_whose_claim_was_refused_is_the_one_without_a_host(uuid):
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=1)
+    hosts = [host_with_candidate(f"h{number}").ram(65536 - number) for number in range(3)]
+    uuids, number = ["i0", "i1", "i2"], int(uuid[1])
+    request = SchedulingRequest.of(make_spec(instance_uuid="i0"), uuids)
+    decision = decide(conf, hosts, request, RefusedOnce(uuid, f"h{number}")).decision
+    why = decision.why
+    assert (why.number, why.placed, why.suitable) == (number + 1, 2, 0)
+    assert decision.filters[-1].instance == uuid
+    assert decision.cause.words.startswith(f"for instance {number + 1} of 3; 2 found a host, which was")
+
+
+def test_a_claim_is_refused_by_one_node_of_a_host():
+    hosts = [host_with_candidate(f"n{number}").set(host="ironic").ram(65536 - number) for number in range(4)]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i0"), ["i0"])
+    decision = decide(make_conf(enabled_filters=[]), hosts, request, RefusedOnce("i0", "n0")).decision
+    assert list(zip(decision.hosts.node, decision.hosts.outcome, strict=True)) == [
+        ("n1", "chosen"), ("n0", "claim refused"), ("n2", "passed"), ("n3", "passed"),
+    ]  # fmt: skip
+
+
 def test_a_password_in_an_error_is_not_recorded():
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     decision = finished(request, ValueError("no answer from http://nova:pa/ss@neutron/v2"))

@@ -51,7 +51,7 @@ def host_with_candidate(name, **amounts):
     return host.candidate(make_candidate(host.columns["uuid"], **amounts))
 
 
-REFUSED = Written(Outcome.REFUSED, reason="no room", resource_class="VCPU")
+REFUSED = Written(Outcome.REFUSED, cause="no room", reason="no room", resource_class="VCPU")
 
 
 class FakeClaims:

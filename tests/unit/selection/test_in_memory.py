@@ -93,7 +93,8 @@ def test_all_rules_run_on_a_table_in_memory_once_their_needs_are_loaded(policy):
         request.progress.instance_uuid = uuid
         chosen = next(ranking.best_first())
         consume(ranking.hosts, chosen, request, Fitter())
-        ranking.refresh(number, chosen)
+        ranking.number = number
+        ranking.refresh(chosen)
     reasons = [reason for _, _, reason in chain.run(view).reasons()]
     assert any(reason.startswith("DifferentHostFilter: holds instance e9") for reason in reasons)
 

@@ -154,7 +154,7 @@ def test_a_choice_that_settles_page_sizes_has_all_hosts_judged_anew(monkeypatch,
     request.progress.guest = guest_topology_from(topology(2048, 1))
     seen, passes = [], RamJudge.passes
     monkeypatch.setattr(RamJudge, "passes", lambda *given: seen.append(len(given[1])) or passes(*given))
-    ranking.refresh(1, 0)
+    ranking.refresh(0)
     assert seen == asked
     assert names(ranking) == ["h1", "h2"]
 
@@ -183,8 +183,8 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
     spec = make_spec(numa_topology=topology(4, *host_cells) if host_cells else None)
     conf = make_conf()
     ranking = ranking_of([OneCandidate(conf)], [], view, make_request(spec), conf)
-    ranking.refresh(1, 0)
-    ranking.refresh(2, 0)
+    ranking.refresh(0)
+    ranking.refresh(0)
     assert OneCandidate.asked == asked
 
 
@@ -195,13 +195,13 @@ def test_lost_candidates_have_all_hosts_judged_anew_where_they_bear_on_others(mo
 def test_judging_what_changed_equals_judging_everything(ram, choices):
     ranking = by_ram(ram, [EnoughRam])
     left = dict(enumerate(ram))
-    for number, (choice, amount) in enumerate(choices, 1):
+    for choice, amount in choices:
         if not len(ranking):
             break
         index = choice % len(ranking)
         left[int(ranking.hosts.positions[index])] -= amount
         ranking.hosts.consume(index, free_ram_mb=-amount)
-        ranking.refresh(number, index)
+        ranking.refresh(index)
     fresh = by_ram([left[position] for position in sorted(left)], [EnoughRam])
     # The lone survivor of several is not weighed, and weighs what a lone host does: nothing.
     assert names(ranking) == names(fresh)
