@@ -19,7 +19,7 @@ from scheduler.bounds.deadline import Deadline, limit_to
 from scheduler.bounds.outages import IDLE_INTERVAL, Outages
 from scheduler.decisions.decision_line import placed_lines, refused_line
 from scheduler.decisions.explanation import FailureExplainer
-from scheduler.decisions.named_hosts import Names
+from scheduler.decisions.record import Names
 from scheduler.decisions.recorder import DecisionRecorder, Observe
 from scheduler.decisions.trace import Trace
 from scheduler.errors import (

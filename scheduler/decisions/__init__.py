@@ -1,9 +1,9 @@
 """Explanations of decisions: documents of requests, and answers to questions about them.
 
 - document: the document of a decision
-- trace: notes the decision while it is made; record: what is kept of it until its document is wanted
+- trace: notes the decision while it is made; record: what is kept of it, with its hosts
 - decision_line: the line of the log on a decision
-- named_hosts: which hosts the document names; grouping: reasons that differ in numbers alone
+- grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for
 - recorder: keeps each decision of a scheduler; memory: the latest of them, and questions about them

@@ -1,19 +1,21 @@
-"""What is kept of a decision until its document is wanted."""
+"""What is kept of a decision until its document is wanted, and the hosts that the document names."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from scheduler.decisions import document
-from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Out, Place, Weights
+from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Hosts, Out, Place, Weights
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.grouping import group
-from scheduler.decisions.named_hosts import NAMED, NamedHosts, Names
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.objects import Selection
@@ -26,6 +28,24 @@ from scheduler.weights.scores import SomeWeights
 
 #: Bytes of a request as received beyond which it is not kept, as with a server group of thousands.
 LARGEST_SPEC = 64 * 1024
+
+#: Hosts that are named for each filter or exclusion of a served request.
+NAMED = 5
+
+_NAMES = attrgetter("host", "nodename", "cell_uuid")
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names for the numbers and UUIDs of a table.
+
+    Attributes:
+        cells: The names of the cells by UUID.
+        default_zone: The availability zone of hosts that no aggregate puts in one.
+    """
+
+    cells: Mapping[str, str | None] = field(default_factory=dict)
+    default_zone: str = "nova"
 
 
 class DecisionRecord:
@@ -60,7 +80,7 @@ class DecisionRecord:
     partition: str | None = None
     unexplained: Failure | None = None
     _chosen: Sequence[Sequence[Place]] = ()
-    _hosts: NamedHosts | None = None
+    _hosts: "NamedHosts | None" = None
 
     def __init__(self, request: SchedulingRequest, began_at: float, names: Callable[[], Names]) -> None:
         """Begin with what the request says.
@@ -111,15 +131,7 @@ class DecisionRecord:
         """
         if not isinstance(self.spec, bytes):
             if self.table is not None:
-                self._hosts = NamedHosts(
-                    self.table,
-                    self.selections,
-                    self.refused,
-                    self.rejected,
-                    self.excluded,
-                    self.best,
-                    offered,
-                )
+                self._hosts = NamedHosts(self, self.table, offered)
             self._chosen = [
                 [Place(each.service_host, each.nodename) for each in some] for some in self.selections
             ]
@@ -176,6 +188,81 @@ class DecisionRecord:
                     self._hosts.best, self.totals.tolist(), list(map(_weights, self.weights))
                 )
         return decision
+
+
+class NamedHosts:
+    """Hosts of a table in the order in which they are named. Neither the table nor the record is kept."""
+
+    def __init__(self, record: DecisionRecord, table: HostTable, offered: np.ndarray | None) -> None:
+        """Name the hosts of a record, the most important first.
+
+        Args:
+            offered: The rows of all that were offered, to name all of them; None: some of them.
+        """
+        row_of, rejected, excluded = table.row_of_uuid, record.rejected, record.excluded
+        self._best: list[int] = [] if record.best is None else record.best.tolist()
+        # of all instances the chosen hosts come first
+        chosen, alternates = (
+            [
+                row_of[uuid]
+                for some in record.selections
+                for one in some[part]
+                if (uuid := one.compute_node_uuid) in row_of
+            ]
+            for part in (slice(1), slice(1, None))
+        )
+        lost = [row_of[uuid] for uuid in record.refused if uuid in row_of]
+        passed, most = self._best, NAMED if offered is None else None
+        if offered is not None:
+            out = [*(rows for _, rows in rejected), *excluded]
+            rest = offered[~np.isin(offered, np.concatenate(out))] if out else offered
+            passed = [row for row in self._best if row in rest] + rest.tolist()
+        # Outcomes, the index of the filter that rejected hosts, and their rows; of a host the first counts.
+        self._parts: list[tuple[str, int, Sequence[int]]] = [
+            (document.CHOSEN, -1, chosen),
+            (document.ALTERNATE, -1, alternates),
+            (document.REFUSED, -1, lost),
+            (document.PASSED, -1, passed),
+            *((document.REJECTED, step, rows[:most].tolist()) for step, rows in reversed(rejected)),
+            *((document.EXCLUDED, -1, rows[:most].tolist()) for rows in excluded),
+        ]
+        self._rows = list(dict.fromkeys(chain.from_iterable(rows for _, _, rows in self._parts)))
+        # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
+        self._names = list(map(_NAMES, map(table.rows.__getitem__, self._rows)))
+        aggregates = table.coded["aggregates"]
+        self._aggregates = [aggregates.values[code] for code in aggregates.codes[self._rows].tolist()]
+
+    @property
+    def best(self) -> list[int]:
+        """The indices of the hosts with the largest weights, best first."""
+        index_of = {row: index for index, row in enumerate(self._rows)}
+        return [index_of[row] for row in self._best]
+
+    def failing(self, sets: np.ndarray) -> list[int]:
+        """Return the set of constraints that each host fails, by that of each row of the table."""
+        return sets[self._rows].tolist()
+
+    def columns(self, names: Names, *, complete: bool) -> Hosts:
+        """Return the hosts by name."""
+        outcomes: dict[int, tuple[str, int]] = {}
+        for outcome, step, rows in self._parts:  # thousands if many instances were requested
+            for row in rows:
+                outcomes.setdefault(row, (outcome, step))
+        cells = {uuid: code for code, uuid in enumerate({cell: None for _, _, cell in self._names})}
+        of_hosts = [each.availability_zone(names.default_zone) for each in self._aggregates]
+        zones = {zone: code for code, zone in enumerate(dict.fromkeys(of_hosts))}
+        return Hosts(
+            complete,
+            [host for host, _, _ in self._names],
+            [node for _, node, _ in self._names],
+            [cells[cell] for _, _, cell in self._names],
+            [zones[zone] for zone in of_hosts],
+            [outcome for outcome, _ in outcomes.values()],
+            [step for _, step in outcomes.values()],
+            [-1] * len(self._names),
+            {code: names.cells.get(uuid) or uuid for uuid, code in cells.items()},
+            {code: zone for zone, code in zones.items()},
+        )
 
 
 def _kind(data: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.memory import DecisionMemory, KeptDecision
-from scheduler.decisions.named_hosts import Names
+from scheduler.decisions.record import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.request.scheduling_request import SchedulingRequest

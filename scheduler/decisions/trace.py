@@ -18,8 +18,7 @@ from scheduler.decisions.document import Decision
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import is_unspecific
-from scheduler.decisions.named_hosts import NAMED, Names
-from scheduler.decisions.record import DecisionRecord
+from scheduler.decisions.record import NAMED, DecisionRecord, Names
 from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
 from scheduler.placement.answer import Candidates

@@ -19,7 +19,7 @@ from scheduler.decisions import document as documents
 from scheduler.decisions.explanation import FailureExplainer
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure
-from scheduler.decisions.named_hosts import Names
+from scheduler.decisions.record import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import BerthError, InvalidRequest, NoValidHost
 from scheduler.hosts.coordinates import TableRow, TableRows, ViewIndex

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from scheduler.decisions.explanation import FailureExplainer
-from scheduler.decisions.named_hosts import Names
+from scheduler.decisions.record import Names
 from scheduler.decisions.trace import Trace
 from scheduler.errors import NoValidHost
 from scheduler.filters.chain import FilterChain

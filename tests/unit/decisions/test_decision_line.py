@@ -2,8 +2,7 @@ import pytest
 
 from scheduler.decisions.decision_line import amounts_of, placed_lines, refused_line
 from scheduler.decisions.document import CandidateOrigin
-from scheduler.decisions.named_hosts import Names
-from scheduler.decisions.record import DecisionRecord
+from scheduler.decisions.record import DecisionRecord, Names
 from scheduler.objects import Selection
 from scheduler.placement.claim_events import ClaimEvent, ClaimState
 from scheduler.request.query import Query

@@ -7,11 +7,10 @@ from random import Random
 import pytest
 
 from scheduler import objects
-from scheduler.decisions import failed_constraints, named_hosts, rendering, trace
+from scheduler.decisions import failed_constraints, record, rendering, trace
 from scheduler.decisions.decision_line import refused_line
 from scheduler.decisions.document import Place, decode, encode
-from scheduler.decisions.named_hosts import NAMED
-from scheduler.decisions.record import LARGEST_SPEC
+from scheduler.decisions.record import LARGEST_SPEC, NAMED
 from scheduler.filters import builtin
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
@@ -282,7 +281,7 @@ def random_spec(random):
 @pytest.mark.slow
 def test_documents_of_random_requests_say_what_each_filter_alone_says(conf, monkeypatch):
     """With all hosts, as of a failed request: each is rejected by the first filter that the host does not pass."""
-    for module in (trace, named_hosts):
+    for module in (trace, record):
         monkeypatch.setattr(module, "NAMED", 100)
     monkeypatch.setattr(trace, "BEST", 100)
     monkeypatch.setattr(failed_constraints, "MOST_SETS", 100)
