@@ -68,11 +68,12 @@ class MirrorJudge:
         self._at = self._nodes.rows(uuids)
         self._is_known = ~self._nodes.gone[self._at] & np.isfinite(self._nodes.read_to[self._at])
         unknown = ~self._is_known
-        absent = unknown & ~known.among(mirror.reader.full_nodes)
+        if np.count_nonzero(unknown) > MOST_READ:
+            unknown &= ~known.among(mirror.reader.full_nodes)
         if known.answers is None:
-            known.incomplete |= bool(absent.any())
+            known.incomplete |= bool(unknown.any())
         else:
-            self._read(known.answers, unknown if np.count_nonzero(unknown) <= MOST_READ else absent)
+            self._read(known.answers, unknown)
 
     def _read(self, answers: RecentAnswers, hosts: np.ndarray, *, again: bool = False) -> bool:
         """Read some hosts; bool, shape (hosts,); return whether one was read."""

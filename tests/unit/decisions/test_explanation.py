@@ -158,6 +158,22 @@ def test_when_the_request_ends_nothing_is_read_and_what_is_open_is_not_known():
     assert alone(decision)["6000 MEMORY_MB"] == MANY - 2
 
 
+@pytest.mark.parametrize(("full", "is_read"), [(20, True), (49, False)])
+def test_hosts_without_free_memory_are_read_later_if_they_are_few(full, is_read):
+    """The mirror does not know such hosts: whether they lack more than memory is not known at first."""
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(full + 1)))
+    for number in range(full):
+        cloud.put(f"i{number}", f"h{number}", flavor(ram=8192))
+        cloud.traits[f"h{number}"] = {"CUSTOM_A"}
+    _, spec = request(cloud, flavor("a", trait__CUSTOM_A="required"))
+    planned = cloud.planned()
+    asking = Asking(planned)
+    decision = planned.decide(spec, [spec.instance_uuid], explain=True).document
+    assert (asking.reads, asking.first.incomplete, decision.why.incomplete) == (0, is_read, False)
+    assert alone(decision) == {"required trait CUSTOM_A": 1} | ({"1024 MEMORY_MB": full} if is_read else {})
+    assert decision.cause.code == (CauseCode.RESOURCES if is_read else CauseCode.TRAIT)
+
+
 def test_a_slow_placement_is_not_asked_for_longer_than_an_explanation_may_take():
     cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
     _, spec = request(cloud, flavor(ram=9000))
