@@ -65,11 +65,7 @@ class HostHistory(msgspec.Struct):
 
 def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
     """Return the outcomes of a host, by its service host or its node name."""
-    history = HostHistory()
-    for decision in decisions:
-        if decision.candidates.source in OF_PLACEMENT:
-            _count(decision, name, history)
-    return merged([history])
+    return merged(_outcome(each, name) for each in decisions if each.candidates.source in OF_PLACEMENT)
 
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
@@ -85,30 +81,22 @@ def merged(histories: Iterable[HostHistory]) -> HostHistory:
     )
 
 
-def _count(decision: Decision, name: str, history: HostHistory) -> None:
-    history.requests += 1
-    history.since = min(filter(None, (history.since, decision.time)))
+def _outcome(decision: Decision, name: str) -> HostHistory:
+    """Return what became of a host in one request."""
     # of several nodes of a host the first counts: the most important are first
     hosts = enumerate(rendering.hosts(decision))
     match = next((pair for pair in hosts if name in (pair[1].host, pair[1].node)), None)
     if match is None:
-        history.unexplained.append(_unexplained(decision, name))
-        return
+        return HostHistory(decision.time, 1, unexplained=[_unexplained(decision, name)])
     place, host = match
-    history.considered += 1
     if host.outcome == CHOSEN:
-        history.chosen += 1
-        return
-    if host.outcome == ALTERNATE:
-        history.alternate += 1
-    history.losses.append(_loss(decision, host, place))
-
-
-def _loss(decision: Decision, host: rendering.Host, place: int) -> Loss:
+        return HostHistory(decision.time, 1, 1, 1)
     if host.outcome in {ALTERNATE, PASSED}:
-        return Loss(WEIGHTS, _outweighed(decision, place))
-    stage = {EXCLUDED: REQUEST, REFUSED: CLAIM}.get(host.outcome, host.filter)
-    return Loss(stage, host.reason or "reason not computed")
+        loss = Loss(WEIGHTS, _outweighed(decision, place))
+    else:
+        stage = {EXCLUDED: REQUEST, REFUSED: CLAIM}.get(host.outcome, host.filter)
+        loss = Loss(stage, host.reason or "reason not computed")
+    return HostHistory(decision.time, 1, 1, 0, int(host.outcome == ALTERNATE), [loss])
 
 
 def _outweighed(decision: Decision, place: int) -> str:
