@@ -6,7 +6,7 @@
 - grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for
-- recorder: keeps each decision of a scheduler; memory: the latest of them, and questions about them
+- recorder: keeps each decision of a scheduler, and completes explanations; memory: the latest decisions
 - decision_log: their documents on disk, if configured
 - rendering: the stages and hosts of a document, for text and page
 - host_history: the outcomes of a host in the latest decisions
@@ -16,5 +16,4 @@
 - explanation: why no host suits it: query, request, filters and claims together
 - failed_constraints: for each host the set of constraints that it fails; words: the same in words
 - query_failures: which hosts fail the query, by the mirror and by Placement
-- completion: asking Placement about it after the request has ended
 """

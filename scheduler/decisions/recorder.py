@@ -1,17 +1,20 @@
 """Keeping the decisions of a scheduler."""
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+import threading
 import time
 from typing import Any
 
 from oslo_config import cfg
 from oslo_log import log as logging
 
+from scheduler.bounds.background import BackgroundLoop
+from scheduler.bounds.waits import waiting_for
 from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
-from scheduler.decisions.completion import Completion
 from scheduler.decisions.decision_log import DecisionFile, DecisionLog
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
@@ -31,12 +34,26 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 #: Bytes of a file of the decision log.
 LARGEST_FILE = 64 * MIB
 
+#: Decisions whose explanations are to be completed: each keeps what its request saw. Of more the oldest stay
+#: incomplete.
+MOST_INCOMPLETE = 16
+
+#: Seconds for which an operator's question waits for an explanation; then it is answered without.
+PATIENCE = 3.0
+
+#: Seconds between two looks while no explanation is incomplete; a new one ends them early.
+IDLE = 600.0
+
 #: Called with the trace and the error of a request; it must not raise.
 Observe = Callable[[Trace, BaseException | None], None]
 
 
 class DecisionRecorder:
-    """Keeps the decision on each request, with the reason in one line if the request failed."""
+    """Keeps the decision on each request, with the reason in one line if the request failed.
+
+    The caller of a request hears at once that there is no host. What Placement has to say about it is read
+    after that, for one decision at a time, or at once when an operator asks for the decision.
+    """
 
     def __init__(
         self,
@@ -61,7 +78,10 @@ class DecisionRecorder:
         self._partition = own_name(conf) or None
         self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
-        self.completion = Completion(self._complete, self._close)
+        self._incomplete: deque[KeptDecision] = deque()
+        self._completing: KeptDecision | None = None
+        self._changed = threading.Condition()
+        self._loop = BackgroundLoop("explanations", self._complete_next)
         options = self._conf.berth
         self._log = (
             DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
@@ -70,12 +90,17 @@ class DecisionRecorder:
         )
 
     def start(self) -> None:
-        self.completion.start()
+        self._loop.start()
         if self._log is not None:
             self._log.start()
 
     def stop(self, timeout: float) -> None:
-        self.completion.stop()
+        """Leave explanations incomplete, and end the log in at most so many seconds."""
+        self._loop.stop()
+        with self._changed:
+            left, self._incomplete = self._incomplete, deque()
+        for kept in left:
+            self._close(kept)
         if self._log is not None:
             self._log.stop(timeout)
 
@@ -84,9 +109,26 @@ class DecisionRecorder:
 
     def decision(self, name: str) -> str | None:
         """Return the document of the latest decision on a request id or an instance; None if unknown."""
-        self.completion.complete_now(name)
+        self.complete_now(name)
         found = self.memory.find(name)
         return None if found is None else found.decode()
+
+    def complete_now(self, name: str = "", timeout: float = PATIENCE) -> None:
+        """Complete the explanation of a request id or an instance next; without a name all.
+
+        Args:
+            timeout: Seconds to wait for it.
+        """
+        with self._changed:
+            named = [kept for kept in self._incomplete if not name or kept.is_called(name)]
+            self._incomplete = deque(dict.fromkeys((*named, *self._incomplete)))
+        if not self._loop.running:
+            for _ in named:
+                self._complete_next()
+            return
+        self._loop.wake()
+        with self._changed, waiting_for("the explanation of a decision"):
+            self._changed.wait_for(lambda: not self._is_incomplete(name), timeout)
 
     def open(self) -> list[Trace]:
         """Return the traces of the decisions that are being made."""
@@ -117,15 +159,40 @@ class DecisionRecorder:
         self._observe(trace, error)
         kept = self.memory.add(trace.record)
         if trace.record.unexplained is not None:
-            self.completion.add(kept)
+            self._complete_later(kept)
         elif self._log is not None:
             self._log.add(partial(self.memory.text, kept))
 
-    def _complete(self, kept: KeptDecision) -> None:
-        if (record := kept.record) is not None and record.unexplained is not None:
-            record.note_why(self._explained(record.unexplained, asks=True))
+    def _complete_later(self, kept: KeptDecision) -> None:
+        with self._changed:
+            self._incomplete.append(kept)
+            dropped = self._incomplete.popleft() if len(self._incomplete) > MOST_INCOMPLETE else None
+        if dropped is not None:
+            self._close(dropped)
+        self._loop.wake()
+
+    def _is_incomplete(self, name: str) -> bool:
+        some = (*self._incomplete, self._completing)
+        return any(not name or kept.is_called(name) for kept in some if kept)
+
+    def _complete_next(self) -> float:
+        """Complete the first explanation; return the seconds until the next one."""
+        with self._changed:
+            kept = self._completing = self._incomplete.popleft() if self._incomplete else None
+        if kept is None:
+            return IDLE
+        try:
+            if (record := kept.record) is not None and record.unexplained is not None:
+                record.note_why(self._explained(record.unexplained, asks=True))
+            self._close(kept)
+        finally:
+            with self._changed:
+                self._completing = None
+                self._changed.notify_all()
+        return 0.0
 
     def _close(self, kept: KeptDecision) -> None:
+        """Keep a decision about which no more is found out."""
         self.memory.close(kept)
         if self._log is not None:
             self._log.add(partial(self.memory.text, kept))

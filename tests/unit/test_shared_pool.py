@@ -81,11 +81,11 @@ def refused(world, spec, instances):
     spec.num_instances = instances
     with pytest.raises(NoValidHost):
         ask(world, spec, uuids)
-    completion = world.manager.decisions.completion
-    completion.start()
-    completion.complete_now(timeout=60)
-    completion.stop()
-    (decision,) = map(decode, world.manager.decisions.memory.latest_first())
+    decisions = world.manager.decisions
+    decisions.start()
+    decisions.complete_now(timeout=60)
+    decisions.stop(0.0)
+    (decision,) = map(decode, decisions.memory.latest_first())
     return [failing_text(decision.why, each) for each in decision.why.failing]
 
 

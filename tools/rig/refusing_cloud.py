@@ -96,7 +96,7 @@ class RefusingCloud(DrawnCloud):
         context = RequestContext(user_id=USER, project_id=PROJECT)
         with contextlib.suppress(BerthError):
             self.manager.select_destinations(context, spec, uuids, True, True)
-        self._explaining.completion.complete_now(timeout=60.0)
+        self._explaining.complete_now(timeout=60.0)
         return self.decisions[-1]
 
     def dry_run(self, spec: Any) -> Decision:

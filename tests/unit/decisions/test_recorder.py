@@ -1,6 +1,8 @@
 """Who learns of a decision, and when."""
 
 import contextlib
+from pathlib import Path
+import threading
 
 import numpy as np
 import pytest
@@ -13,10 +15,12 @@ from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import NoValidHost
 from scheduler.health.counters import Counters
 from scheduler.health.decisions import DecisionCounter
+from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection.host_claiming import NOT_ENOUGH
 from tests.support.counted import counted
 from tests.support.options import make_conf
 from tests.unit.decisions.test_memory import traces
+from tests.unit.filters.asking import make_spec
 
 
 def recorder_with(explain=None, **options):
@@ -99,3 +103,92 @@ def test_a_decision_is_open_and_its_waits_are_noted_until_it_is_kept():
     with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
         raise NoValidHost("none")
     assert recorder.open() == []
+
+
+# -- explanations that are completed after the caller has heard that there is no host --------------------
+
+
+class Completed:
+    """A recorder of failed requests; ``completed`` are their instances, in the order of completion.
+
+    ``hold`` lets the first completion wait.
+    """
+
+    def __init__(self, **options):
+        self.completed = []
+        self.hold, self.begun = threading.Event(), threading.Event()
+        self.hold.set()
+        self.recorder, _ = recorder_with(explain=self._explain, **options)
+
+    def _explain(self, failure, *, asks):
+        if asks:
+            self.begun.set()
+            assert self.hold.wait(10)
+            self.completed.append(failure.request.instance_uuids[0])
+        return Explanation(Why(3, incomplete=not asks), np.zeros(3, int))
+
+    def fail(self, *names):
+        for name in names:
+            request = SchedulingRequest.of(make_spec(instance_uuid=name), [name])
+            with contextlib.suppress(NoValidHost), self.recorder.recording(self.recorder.begin(request)):
+                raise NoValidHost(NOT_ENOUGH)
+
+    def incomplete(self):
+        """The instances of decisions whose documents are incomplete, the oldest first."""
+        kept = list(map(decode, self.recorder.memory.latest_first()))
+        return [decision.instances[0] for decision in reversed(kept) if decision.why.incomplete]
+
+
+def test_explanations_are_completed_in_the_background_the_oldest_first():
+    one = Completed()
+    one.recorder.start()
+    one.fail("a", "b")
+    one.recorder.complete_now(timeout=10.0)
+    one.recorder.stop(10.0)
+    assert (one.completed, one.incomplete()) == (["a", "b"], [])
+
+
+def test_a_question_completes_the_decision_that_it_names():
+    one = Completed()
+    one.fail("a", "b", "c")
+    assert one.incomplete() == ["a", "b", "c"]
+    assert not decode(one.recorder.decision("b")).why.incomplete
+    assert one.recorder.decision("unknown") is None
+    assert (one.completed, one.incomplete()) == (["b"], ["a", "c"])
+
+
+def test_a_question_waits_for_the_completion_in_progress_and_goes_before_others():
+    one = Completed()
+    one.hold.clear()
+    one.recorder.start()
+    one.fail("a")
+    assert one.begun.wait(10)
+    one.fail("b", "c")
+    one.recorder.complete_now("a", timeout=0.0)
+    one.recorder.complete_now("c", timeout=0.0)
+    assert (one.completed, one.incomplete()) == ([], ["a", "b", "c"])
+    one.hold.set()
+    one.recorder.complete_now("a", timeout=10.0)
+    assert one.completed[0] == "a"
+    one.recorder.complete_now(timeout=10.0)
+    assert one.completed == ["a", "c", "b"]
+    one.recorder.stop(10.0)
+
+
+def test_of_too_many_the_oldest_stay_incomplete_and_all_are_logged_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(recorder_module, "MOST_INCOMPLETE", 2)
+    monkeypatch.setattr(recorder_module.BackgroundLoop, "start", lambda _loop: None)
+    one = Completed(decision_log=str(tmp_path))
+    one.recorder.start()
+    one.fail("a", "b", "c", "d")
+    one.recorder.complete_now("c")
+    one.recorder.stop(10.0)
+    assert (one.completed, one.incomplete()) == (["c"], ["a", "b", "d"])
+    (file,) = Path(tmp_path).iterdir()
+    logged = list(map(decode, file.read_bytes().splitlines()))
+    assert [(each.instances[0], each.why.incomplete) for each in logged] == [
+        ("a", True),
+        ("b", True),
+        ("c", False),
+        ("d", True),
+    ]
