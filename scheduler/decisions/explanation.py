@@ -230,7 +230,12 @@ def _note_verdicts(
         except Exception as error:  # noqa: BLE001 - of a class of an operator, too
             LOG.debug("Filter %s does not judge the hosts: %s", rule.name, error)
             failed.add(UNKNOWN, known.at(view.table_rows))
-            known.incomplete = True
+            if known.answers is None:  # it may need what is read later
+                known.incomplete = True
+            else:
+                known.notes.append(
+                    f"{rule.name} failed on hosts that it had to judge: {type(error).__name__}"
+                )
             continue
         kept = np.zeros(len(view), bool) if verdict is None else np.asarray(verdict, bool)
         step = Step(rule, judge, view, kept)

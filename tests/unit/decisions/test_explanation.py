@@ -17,6 +17,8 @@ from scheduler.decisions.failure_cause import cause_of
 from scheduler.decisions.providers import OfferedHosts
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import NoValidHost
+from scheduler.filters.base import HostFilter, Judge
+from scheduler.filters.chain import FilterChain
 from scheduler.operators.explain.ticket import for_user
 from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -122,6 +124,28 @@ def test_cells_that_the_instances_before_pin_are_used_on_all_hosts():
     )
     assert (decision.why.placed, decision.why.suitable, alone(decision)) == (8, 0, {"NUMATopologyFilter": 4})
     assert cause.code == CauseCode.NUMA
+
+
+class Failing(HostFilter):
+    """A filter that cannot judge, as one of an operator may be."""
+
+    def prepare(self, request):
+        return Judge(self.fail)
+
+    def fail(self, hosts):
+        raise ValueError(len(hosts))
+
+
+def test_a_filter_that_fails_is_named_and_nothing_is_left_to_ask():
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(3)))
+    _, spec = request(cloud, flavor(ram=9000))
+    planned = cloud.planned()
+    asking = Asking(planned)
+    planned._world.driver.chain = FilterChain([Failing(cloud.conf)])
+    decision = planned.decide(spec, [spec.instance_uuid], explain=True).document
+    assert (asking.first.incomplete, decision.why.incomplete) == (True, False)
+    assert decision.why.notes == ["Failing failed on hosts that it had to judge: ValueError"]
+    assert "3 hosts fail something that is not known and lack 9000 MEMORY_MB" in decision.cause.words
 
 
 class Asking:
