@@ -79,6 +79,7 @@ class DecisionRecorder:
         self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
         self._incomplete: deque[KeptDecision] = deque()
+        self._asked_for: deque[KeptDecision] = deque()  # by an operator: they come first, and stay
         self._completing: KeptDecision | None = None
         self._changed = threading.Condition()
         self._loop = BackgroundLoop("explanations", self._complete_next)
@@ -98,7 +99,9 @@ class DecisionRecorder:
         """Leave explanations incomplete, and end the log in at most so many seconds."""
         self._loop.stop()
         with self._changed:
-            left, self._incomplete = self._incomplete, deque()
+            left = [*self._asked_for, *self._incomplete]
+            self._asked_for.clear()
+            self._incomplete.clear()
         for kept in left:
             self._close(kept)
         if self._log is not None:
@@ -121,7 +124,8 @@ class DecisionRecorder:
         """
         with self._changed:
             named = [kept for kept in self._incomplete if not name or kept.is_called(name)]
-            self._incomplete = deque(dict.fromkeys((*named, *self._incomplete)))
+            self._asked_for += named
+            self._incomplete = deque(kept for kept in self._incomplete if kept not in named)
         if not self._loop.running:
             for _ in named:
                 self._complete_next()
@@ -172,13 +176,14 @@ class DecisionRecorder:
         self._loop.wake()
 
     def _is_incomplete(self, name: str) -> bool:
-        some = (*self._incomplete, self._completing)
+        some = (*self._asked_for, *self._incomplete, self._completing)
         return any(not name or kept.is_called(name) for kept in some if kept)
 
     def _complete_next(self) -> float:
         """Complete the first explanation; return the seconds until the next one."""
         with self._changed:
-            kept = self._completing = self._incomplete.popleft() if self._incomplete else None
+            left = self._asked_for or self._incomplete
+            kept = self._completing = left.popleft() if left else None
         if kept is None:
             return IDLE
         try:
