@@ -28,8 +28,8 @@ MOST_WAITING = 200
 DAY = 86400.0
 
 
-class DecisionFile:
-    """The file that is written now. One thread uses it."""
+class DecisionLog:
+    """Writes decisions in a thread of its own, which alone uses the file."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class DecisionFile:
         self._file: BufferedWriter | None = None
         self._has_lines = False
         self._opened_at = 0.0
+        self._queue: queue.Queue[Callable[[], bytes] | None] = queue.Queue(MOST_WAITING)
+        self._outage = OutageLog(LOG, "Cannot write the decision log", "Decision log is written again")
         self._warnings = RateLimitedLogger(LOG)
+        self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
 
     def write(self, line: bytes) -> None:
         """Append a line. It goes to a new file if this one is full, old or was removed.
@@ -115,17 +118,6 @@ class DecisionFile:
             except OSError as error:
                 self._warnings.warning("old", "Cannot remove an old file of the decision log: %s", error)
 
-
-class DecisionLog:
-    """Writes decisions in a thread of its own."""
-
-    def __init__(self, file: DecisionFile) -> None:
-        self._file = file
-        self._queue: queue.Queue[Callable[[], bytes] | None] = queue.Queue(MOST_WAITING)
-        self._outage = OutageLog(LOG, "Cannot write the decision log", "Decision log is written again")
-        self._warnings = RateLimitedLogger(LOG)
-        self._thread = threading.Thread(target=self._run, name="decision log", daemon=True)
-
     def start(self) -> None:
         self._thread.start()
 
@@ -146,9 +138,9 @@ class DecisionLog:
     def _run(self) -> None:
         while (text := self._queue.get()) is not None:
             try:
-                self._file.write(text())
+                self.write(text())
             except OSError as error:
                 self._outage.report_failure(error)
             else:
                 self._outage.report_success()
-        self._file.close()
+        self.close()

@@ -15,7 +15,7 @@ from scheduler.bounds.background import BackgroundLoop
 from scheduler.bounds.waits import waiting_for
 from scheduler.conf.berth import EXPLAIN_CODE, EXPLAIN_FULL
 from scheduler.conf.partitions import own_name
-from scheduler.decisions.decision_log import DecisionFile, DecisionLog
+from scheduler.decisions.decision_log import DecisionLog
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.memory import DecisionMemory, KeptDecision
@@ -85,7 +85,7 @@ class DecisionRecorder:
         self._loop = BackgroundLoop("explanations", self._complete_next)
         options = self._conf.berth
         self._log = (
-            DecisionLog(DecisionFile(options.decision_log, LARGEST_FILE, options.decision_log_days))
+            DecisionLog(options.decision_log, LARGEST_FILE, options.decision_log_days)
             if options.decision_log
             else None
         )

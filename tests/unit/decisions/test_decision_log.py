@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from scheduler.decisions.decision_log import DAY, DecisionFile, DecisionLog
+from scheduler.decisions.decision_log import DAY, DecisionLog
 from scheduler.decisions.document import encode
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.support.clock import Clock
@@ -19,10 +19,10 @@ from tests.unit.selection.requests import host_with_candidate
 
 @pytest.fixture
 def open_file(tmp_path):
-    """Makes files that are closed in the end."""
+    """Makes logs, not started, whose files are closed in the end."""
     with ExitStack() as stack:
         yield lambda directory=tmp_path, size=1000, clock=time.time: stack.enter_context(
-            closing(DecisionFile(str(directory), size, 1, clock, pid=7))
+            closing(DecisionLog(str(directory), size, 1, clock, pid=7))
         )
 
 
@@ -42,7 +42,7 @@ def lines(directory):
 
 
 def test_a_decision_is_written_as_it_is_documented(tmp_path):
-    log = DecisionLog(DecisionFile(str(tmp_path), 1 << 20, 1))
+    log = DecisionLog(str(tmp_path), 1 << 20, 1)
     log.start()
     log.add(make_document)
     log.add(lambda: make_document(memory_mb=2000))
@@ -132,7 +132,7 @@ def test_after_its_file_was_removed_the_log_goes_on_in_another(tmp_path, open_fi
 
 
 def test_a_directory_that_cannot_be_written_is_reported(tmp_path, caplog):
-    log = DecisionLog(DecisionFile(str(tmp_path / "none"), 1000, 1))
+    log = DecisionLog(str(tmp_path / "none"), 1000, 1)
     log.start()
     log.add(make_document)
     log.stop(10)

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from scheduler.decisions.decision_log import DecisionFile
+from scheduler.decisions.decision_log import DecisionLog
 from scheduler.decisions.document import decode, encode
 from scheduler.operators.explain import log_reader
 from scheduler.operators.explain.log_reader import DecisionLogReader
@@ -28,7 +28,7 @@ def decisions():
 def directory(tmp_path, decisions):
     """The first two decisions in one file, then a line that was cut, and others that are none; the third in a later file."""
     for pid, lines in ((1, [*decisions[:2], decisions[0][:50], b"[]", OLD]), (2, decisions[2:])):
-        file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0, pid=pid)
+        file = DecisionLog(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0, pid=pid)
         for line in lines:
             file.write(line)
         file.close()
@@ -57,7 +57,7 @@ def test_many_decisions_are_found_at_once(directory, others):
 
 
 def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decisions):
-    file = DecisionFile(str(directory), 1 << 20, 1, pid=3)
+    file = DecisionLog(str(directory), 1 << 20, 1, pid=3)
     again = json.loads(decisions[0]) | {"request_id": "req-again"}
     file.write(json.dumps(again).encode())
     file.close()
@@ -66,7 +66,7 @@ def test_the_latest_of_two_decisions_on_an_instance_is_found(directory, decision
 
 def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(directory, decisions):
     """Another scheduler decided on the instance later, and has written nothing since."""
-    file = DecisionFile(str(directory), 1 << 20, 1, clock=lambda: 1000.0, pid=3)
+    file = DecisionLog(str(directory), 1 << 20, 1, clock=lambda: 1000.0, pid=3)
     again = json.loads(decisions[0]) | {"request_id": "req-again", "time": "1970-01-01T00:16:41.500+00:00"}
     file.write(json.dumps(again).encode())
     file.close()
@@ -78,7 +78,7 @@ def test_the_latest_decision_counts_and_not_the_file_that_was_written_last(direc
 @pytest.mark.parametrize("milliseconds", [10_000.0, 1.0], ids=["ended last", "explained late"])
 def test_a_line_that_is_written_late_does_not_hide_those_before_it(milliseconds, tmp_path, decisions):
     """The first request began before the time that is asked for, and its line comes last."""
-    file = DecisionFile(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0)
+    file = DecisionLog(str(tmp_path), 1 << 20, 1, clock=lambda: 1000.0)
     first = json.loads(decisions[0])
     first["milliseconds"]["total"] = milliseconds
     for line in (*decisions[1:], json.dumps(first).encode()):
