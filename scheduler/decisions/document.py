@@ -133,11 +133,9 @@ class Why(msgspec.Struct, gc=False):
     def alone(self) -> Iterator[tuple[Constraint, Failing]]:
         """Yield each constraint that hosts fail alone, with these hosts."""
         for each in self.failing:
-            if (
-                len(each.constraints) == 1
-                and self.constraints[each.constraints[0]].kind != ConstraintKind.SEVERAL
-            ):
-                yield self.constraints[each.constraints[0]], each
+            first, *others = self.of(each)
+            if not others and first.kind != ConstraintKind.SEVERAL:
+                yield first, each
 
 
 class Cause(msgspec.Struct, gc=False):

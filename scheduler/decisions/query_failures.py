@@ -39,6 +39,8 @@ class MirrorJudge:
     Attributes:
         doubtful: Which hosts may refuse an amount by unit limits that are not known, as of the last
             judgement; bool, shape (hosts,).
+        is_exact: Whether the mirror shows all constraints of all queries.
+        unjudged: The constraints of the first query that only Placement can judge.
     """
 
     def __init__(self, known: KnownHosts, queries: Sequence[Sequence[Part]], mirror: CandidateMirror) -> None:
@@ -60,6 +62,11 @@ class MirrorJudge:
         }
         # None if the mirror does not show what nodes have
         self._nodes = mirror.known_nodes(aggregates, reads=known.answers is not None) if queries else None
+        unjudged = [
+            [part for part in parts if part.kind is not ConstraintKind.HOST and not self._shows(part)]
+            for parts in queries
+        ]
+        self.is_exact, self.unjudged = not any(unjudged), unjudged[0] if unjudged else []
         if self._nodes is None:
             return
         uuids = [row.uuid for row in known.table.rows]
@@ -84,19 +91,6 @@ class MirrorJudge:
                 self._nodes.set_state(self._at[row], states[uuid])
                 self._is_known[row] = True
         return bool(states)
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether the mirror shows all constraints of all queries."""
-        return not any(map(self._unjudged, self._queries))
-
-    @property
-    def unjudged(self) -> list[Part]:
-        """The constraints of the first query that only Placement can judge."""
-        return self._unjudged(self._queries[0]) if self._queries else []
-
-    def _unjudged(self, parts: Sequence[Part]) -> list[Part]:
-        return [part for part in parts if part.kind is not ConstraintKind.HOST and not self._shows(part)]
 
     def _shows(self, part: Part) -> bool:
         if self._nodes is None or part.kind in {ConstraintKind.GROUP, ConstraintKind.HOST}:

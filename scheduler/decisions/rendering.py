@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
@@ -75,15 +75,6 @@ class Host(NamedTuple):
     reason: str
     total: float | None
     weights: Sequence[tuple[str, float]]
-
-
-class FilterVerdict(NamedTuple):
-    """The result of a filter on a host, such as ``passed``, and why."""
-
-    filter: str
-    verdict: str
-    reason: str = ""
-    decisive: bool = False
 
 
 # -- the decision as a whole -----------------------------------------------------------------------------
@@ -188,14 +179,17 @@ def _reason(decision: Decision, host: str, outcome: str, step: int, failing: Fai
     return next((each.text for each in groups if host in each.names), "")
 
 
-def verdicts(decision: Decision, host: Host) -> Iterator[FilterVerdict]:
+def verdicts(decision: Decision, host: Host) -> Iterator[dict[str, Any]]:
+    """Yield for each filter its name, the verdict on a host, the reason, and whether it is decisive."""
     before = host.outcome != EXCLUDED
     for step in decision.first_filters:
-        if not before:
-            why = "an earlier filter rejected the host" if host.filter else "the request excludes the host"
-            yield FilterVerdict(step.filter, NOT_RUN, why)
-        elif step.filter == host.filter:
-            before = False
-            yield FilterVerdict(step.filter, REJECTED, host.reason, decisive=True)
+        decisive = before and step.filter == host.filter
+        if decisive:
+            verdict, reason = REJECTED, host.reason
+        elif before:
+            verdict, reason = ACCEPTED if step.applies else NOT_APPLICABLE, ""
         else:
-            yield FilterVerdict(step.filter, ACCEPTED if step.applies else NOT_APPLICABLE)
+            by_filter, by_request = "an earlier filter rejected the host", "the request excludes the host"
+            verdict, reason = NOT_RUN, by_filter if host.filter else by_request
+        before = before and not decisive
+        yield {"filter": step.filter, "verdict": verdict, "reason": reason, "decisive": decisive}

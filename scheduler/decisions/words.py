@@ -53,15 +53,10 @@ def _failed(constraints: Sequence[Constraint], failing: Failing) -> str:
     if len(constraints) == 1:
         words = with_reasons(constraints[0], failing.first_reasons, failing.hosts)
         return _phrase(constraints[0], words, single=single, only=True)
-    phrases: list[str] = []
-    before = ""
-    for constraint in sorted(
-        constraints, key=lambda constraint: _phrase(constraint, "", single=single, only=False)
-    ):
-        phrase = _phrase(constraint, "", single=single, only=False)
-        phrases.append(constraint.words if phrase == before else phrase + constraint.words)
-        before = phrase
-    return " and ".join(phrases)
+    named: dict[str, list[str]] = {}
+    for constraint in constraints:
+        named.setdefault(_phrase(constraint, "", single=single, only=False), []).append(constraint.words)
+    return " and ".join(phrase + " and ".join(named[phrase]) for phrase in sorted(named))
 
 
 def instance_text(why: Why) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -275,18 +276,16 @@ def requested_lines(decision: Decision) -> Iterator[tuple[str, str]]:
     spec = decision.request_spec()
     if spec is None:
         return
-    if forced := [*read(spec, "force_hosts", ()), *read(spec, "force_nodes", ())]:
-        yield "forced to", ", ".join(forced)
-    if destination := _destination(read(spec, "requested_destination")):
-        yield "requested destination", destination
-    if ignored := read(spec, "ignore_hosts", ()):
-        yield "ignored hosts", ", ".join(ignored)
-    if hints := read(spec, "scheduler_hints", {}):
-        yield "hints", ", ".join(f"{name}={value}" for name, values in hints.items() for value in values)
-    if group := read(spec, "instance_group"):
-        yield "server group", _group(group, decision.instances)
-    if image := _image(read(spec, "image")):
-        yield "image", image
+    hints, group = read(spec, "scheduler_hints", {}), read(spec, "instance_group")
+    lines = {
+        "forced to": ", ".join([*read(spec, "force_hosts", ()), *read(spec, "force_nodes", ())]),
+        "requested destination": _destination(read(spec, "requested_destination")),
+        "ignored hosts": ", ".join(read(spec, "ignore_hosts", ())),
+        "hints": ", ".join(f"{name}={value}" for name, values in hints.items() for value in values),
+        "server group": _group(group, decision.instances) if group else "",
+        "image": _image(read(spec, "image")),
+    }
+    yield from filter(itemgetter(1), lines.items())
 
 
 def _destination(destination: Any) -> str:

@@ -187,16 +187,13 @@ def shown_in_decision(
 ) -> Shown:
     """Return what one decision says of a host, and what is decided for the host now."""
     decision = kept.decision
-    then = [(host, list(rendering.verdicts(decision, host))) for host in named]
+    then = [{**host._asdict(), "verdicts": list(rendering.verdicts(decision, host))} for host in named]
     document = {
         "request_id": decision.request_id,
         "time": decision.time,
         "scheduler": kept.scheduler,
         "host": name,
-        "then": [
-            {**host._asdict(), "verdicts": [verdict._asdict() for verdict in verdicts]}
-            for host, verdicts in then
-        ],
+        "then": then,
         "now": now,
     }
     sayings = list(_outcomes(decision, named))
@@ -204,9 +201,9 @@ def shown_in_decision(
         sayings.append(Saying(f"As of now ({now.time}), not of the decision: {_now(now)}"))
         sayings += (Saying(remedy, "Remedy") for remedy in dict.fromkeys(_remedies_now(now)))
     rows = [
-        (host.node, one.filter, one.verdict + (" (decisive)" if one.decisive else ""), one.reason)
-        for host, verdicts in then
-        for one in verdicts
+        (host["node"], one["filter"], one["verdict"] + " (decisive)" * one["decisive"], one["reason"])
+        for host in then
+        for one in host["verdicts"]
     ]
     tables = [Table(("Node", "Filter", "Verdict", "Reason"), rows, "In the decision")] if then else []
     if now and now.why:

@@ -165,23 +165,23 @@ def of(decision, name):
 
 def test_a_host_is_explained_up_to_the_filter_that_rejected_it(decision):
     verdicts = list(rendering.verdicts(decision, of(decision, "full9")))
-    assert [(one.filter, one.verdict, one.decisive) for one in verdicts] == [
+    assert [(one["filter"], one["verdict"], one["decisive"]) for one in verdicts] == [
         ("ComputeFilter", "passed", False),
         ("NumInstancesFilter", "rejected", True),
         ("RamFilter", "not run", False),
     ]
-    assert verdicts[1].reason == "7 to 9 instances, limit 6"
+    assert verdicts[1]["reason"] == "7 to 9 instances, limit 6"
 
 
 def test_a_host_that_the_request_excludes_was_shown_to_no_filter(decision):
-    assert {one.verdict for one in rendering.verdicts(decision, of(decision, "ignored"))} == {"not run"}
+    assert {one["verdict"] for one in rendering.verdicts(decision, of(decision, "ignored"))} == {"not run"}
 
 
 def test_a_filter_that_has_nothing_to_say_does_not_apply():
     conf = make_conf(enabled_filters=["SameHostFilter"])
     request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
     found = decide(conf, [host_with_candidate("h1")], request).decision
-    assert [one.verdict for one in rendering.verdicts(found, of(found, "h1"))] == ["does not apply"]
+    assert [one["verdict"] for one in rendering.verdicts(found, of(found, "h1"))] == ["does not apply"]
 
 
 def test_the_source_tells_a_shared_answer_from_one_for_the_request_alone():

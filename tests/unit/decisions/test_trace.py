@@ -319,9 +319,9 @@ def first_rejecting(hosts, spec, conf):
 
 def check_verdicts(decision, line):
     verdicts = list(rendering.verdicts(decision, line))
-    decisive = [number for number, one in enumerate(verdicts) if one.decisive]
-    assert [verdicts[number].filter for number in decisive] == ([line.filter] if line.filter else [])
+    decisive = [number for number, one in enumerate(verdicts) if one["decisive"]]
+    assert [verdicts[number]["filter"] for number in decisive] == ([line.filter] if line.filter else [])
     end = decisive[0] if decisive else len(verdicts)
     before = {rendering.ACCEPTED, rendering.NOT_APPLICABLE}
-    assert {one.verdict for one in verdicts[:end]} <= before
-    assert {one.verdict for one in verdicts[end + 1 :]} <= {rendering.NOT_RUN}
+    assert {one["verdict"] for one in verdicts[:end]} <= before
+    assert {one["verdict"] for one in verdicts[end + 1 :]} <= {rendering.NOT_RUN}
