@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
+import msgspec
 import numpy as np
 
 from scheduler.decisions.cause_code import ConstraintKind
@@ -336,4 +337,5 @@ class Asking:
         nodes, here = Nodes(state.uuid for state in having), np.arange(len(having))
         for row, state in enumerate(having):
             nodes.set_state(row, state)
-        return Refusals(nodes, here, name, amount, np.zeros(len(having), np.int64)).reasons(here)
+        reasons = Refusals(nodes, here, name, amount, np.zeros(len(having), np.int64)).reasons(here)
+        return [msgspec.structs.replace(each, hosts=0) for each in reasons] if len(rows) > NAMED else reasons

@@ -19,11 +19,15 @@ def with_reasons(constraint: Constraint, reasons: Sequence[Reason], hosts: int) 
 
 
 def reasons_text(reasons: Sequence[Reason], hosts: int) -> str:
-    """Return why hosts fail a constraint; reasons that are not of all ``hosts`` have their number."""
-    return ", ".join(
+    """Return why hosts fail a constraint; reasons that are not of all ``hosts`` have their number.
+
+    Of reasons that are not counted only those of the first hosts were found out.
+    """
+    words = ", ".join(
         reason.text if reason.hosts in {0, hosts} else f"{reason.text} on {count_text(reason.hosts, 'host')}"
         for reason in reasons
     )
+    return words if all(reason.hosts for reason in reasons) else f"{words} (of the first hosts)"
 
 
 def _phrase(constraint: Constraint, words: str, *, single: bool, only: bool) -> str:

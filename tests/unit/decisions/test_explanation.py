@@ -58,6 +58,16 @@ def test_the_reason_of_a_filter_is_kept_if_it_rejects_other_hosts_too():
     assert "aarch64" in cause.words
 
 
+@pytest.mark.parametrize(("count", "of_the_first"), [(20, ""), (21, " (of the first hosts)")])
+def test_reasons_that_are_known_of_the_first_hosts_are_said_to_be_so(count, of_the_first):
+    hosts = [node(f"h{number}").forced_down() for number in range(20)]
+    hosts += [node(f"h{number}").down() for number in range(20, count)]
+    _, cause = explained(MadeCloud(*hosts, enabled_filters=["ComputeFilter"]), flavor())
+    assert cause.words == (
+        f"{count} hosts are rejected only by ComputeFilter: service forced down{of_the_first}"
+    )
+
+
 def test_hosts_of_any_memory_fail_by_the_limits_of_their_hardware():
     """Of many hosts not the limits of each are read; those of other memory are not called suitable."""
     cloud = MadeCloud(*(node(f"h{number}", vcpus=64, ram=8192 + number) for number in range(MANY)))
