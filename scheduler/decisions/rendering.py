@@ -1,7 +1,6 @@
 """Stages and hosts of a document in the order of reading, for text and page."""
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
 from scheduler.decisions.cause_code import ConstraintKind
@@ -127,7 +126,10 @@ def funnel(decision: Decision) -> Iterator[Stage]:
             yield Stage("filter", step.filter, step.start, step.end, step.out, step.instance)
     if decision.claims:
         refused = decision.refused_claims
-        granted = sum(event.granted for event in chain.from_iterable(decision.claims.values()))
+        granted = sum(  # a claim that is found too many is granted first, and refused then
+            next((event.granted for event in reversed(events) if event.ended), False)
+            for events in decision.claims.values()
+        )
         causes = group((event.host or "", event.cause) for event in refused)
         yield Stage("claims", "Claims in Placement", granted + len(refused), granted, causes)
 

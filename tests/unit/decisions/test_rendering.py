@@ -159,6 +159,14 @@ def test_refused_claims_are_a_stage_with_its_causes(decision):
     assert last.out == [Out("no room", 1, ["best"])]
 
 
+def test_a_claim_that_was_released_as_its_host_is_over_capacity_is_not_granted(decision):
+    found = decode(encode(decision))
+    steps = [("best", ClaimState.GRANTED), ("best", ClaimState.OVER_CAPACITY), ("good", ClaimState.GRANTED)]
+    found.claims = {"i": [ClaimEvent(1, host, None, "", step) for host, step in steps]}
+    *_, last = rendering.funnel(found)
+    assert (last.kind, last.start, last.end) == ("claims", 2, 1)
+
+
 def of(decision, name):
     return next(one for one in rendering.hosts(decision) if one.host == name)
 
