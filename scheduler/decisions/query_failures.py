@@ -291,16 +291,7 @@ class Asking:
             query.add(part.constraint, helped & ~explained, reasons)
             query.add_alternative(part.constraint, helped & explained, reasons)
             explained |= helped
-        self._note_rest(unjudged, query, (before <= 1) & ~explained, before, left)
-
-    def _note_rest(
-        self,
-        unjudged: Sequence[Part],
-        query: FailedConstraints,
-        rest: np.ndarray,
-        before: np.ndarray,
-        left: Sequence[Part],
-    ) -> None:
+        rest = (before <= 1) & ~explained
         if len(unjudged) == 1:
             query.add(unjudged[0].constraint, rest)
             query.add(UNKNOWN, rest & (before == 0))
