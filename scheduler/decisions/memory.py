@@ -36,6 +36,7 @@ class KeptDecision:
         text: The document; b"" before it is made.
         size: Bytes of the document, or about those of the record; 0 before that is packed.
         is_kept: Whether it is in the ring.
+        is_urgent: Whether its explanation is asked for, or being completed: then it is not dropped.
     """
 
     request_id: str
@@ -44,6 +45,7 @@ class KeptDecision:
     text: bytes = b""
     size: int = 0
     is_kept: bool = True
+    is_urgent: bool = False
 
     def is_called(self, name: str) -> bool:
         """Return whether a request id or the UUID of an instance is its name."""
@@ -85,13 +87,15 @@ class DecisionMemory:
             self._shrink()
         return kept
 
-    def close(self, kept: KeptDecision) -> None:
-        """Make the document of a decision again, whose explanation changes no more."""
+    def close(self, kept: KeptDecision) -> bool:
+        """Make the last document of a decision; return False if it is made."""
         with self._lock:
-            if kept.record is not None:
-                kept.record.unexplained, kept.text = None, b""
-                self._make(kept)
-                self._shrink()
+            if kept.record is None:
+                return False
+            kept.record.unexplained, kept.text = None, b""
+            self._make(kept)
+            self._shrink()
+            return True
 
     def text(self, kept: KeptDecision) -> bytes:
         """Return the document of a decision that was added, also if it is kept no more."""

@@ -1,6 +1,5 @@
 """Keeping the decisions of a scheduler."""
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -78,9 +77,7 @@ class DecisionRecorder:
         self._partition = own_name(conf) or None
         self._open: set[Trace] = set()
         self.memory = DecisionMemory(MOST_DECISIONS, MOST_BYTES)
-        self._incomplete: deque[KeptDecision] = deque()
-        self._asked_for: deque[KeptDecision] = deque()  # by an operator: they come first, and stay
-        self._completing: KeptDecision | None = None
+        self._incomplete: list[KeptDecision] = []  # the oldest first
         self._changed = threading.Condition()
         self._loop = BackgroundLoop("explanations", self._complete_next)
         options = self._conf.berth
@@ -98,11 +95,7 @@ class DecisionRecorder:
     def stop(self, timeout: float) -> None:
         """Leave explanations incomplete, and end the log in at most so many seconds."""
         self._loop.stop()
-        with self._changed:
-            left = [*self._asked_for, *self._incomplete]
-            self._asked_for.clear()
-            self._incomplete.clear()
-        for kept in left:
+        for kept in self._incomplete.copy():
             self._close(kept)
         if self._log is not None:
             self._log.stop(timeout)
@@ -122,17 +115,15 @@ class DecisionRecorder:
         Args:
             timeout: Seconds to wait for it.
         """
-        with self._changed:
-            named = [kept for kept in self._incomplete if not name or kept.is_called(name)]
-            self._asked_for += named
-            self._incomplete = deque(kept for kept in self._incomplete if kept not in named)
-        if not self._loop.running:
-            for _ in named:
-                self._complete_next()
-            return
-        self._loop.wake()
+
+        def named() -> list[KeptDecision]:
+            return [kept for kept in self._incomplete if not name or kept.is_called(name)]
+
         with self._changed, waiting_for("the explanation of a decision"):
-            self._changed.wait_for(lambda: not self._is_incomplete(name), timeout)
+            for kept in named():
+                kept.is_urgent |= bool(name)
+            self._loop.wake()
+            self._changed.wait_for(lambda: not named(), timeout)
 
     def open(self) -> list[Trace]:
         """Return the traces of the decisions that are being made."""
@@ -170,37 +161,33 @@ class DecisionRecorder:
     def _complete_later(self, kept: KeptDecision) -> None:
         with self._changed:
             self._incomplete.append(kept)
-            dropped = self._incomplete.popleft() if len(self._incomplete) > MOST_INCOMPLETE else None
-        if dropped is not None:
-            self._close(dropped)
+            dropped = [other for other in self._incomplete if not other.is_urgent][:-MOST_INCOMPLETE]
+            self._incomplete = [other for other in self._incomplete if other not in dropped]
+        for other in dropped:
+            self._close(other)
         self._loop.wake()
 
-    def _is_incomplete(self, name: str) -> bool:
-        some = (*self._asked_for, *self._incomplete, self._completing)
-        return any(not name or kept.is_called(name) for kept in some if kept)
-
     def _complete_next(self) -> float:
-        """Complete the first explanation; return the seconds until the next one."""
+        """Complete the explanation that comes first; return the seconds until the next one."""
         with self._changed:
-            left = self._asked_for or self._incomplete
-            kept = self._completing = left.popleft() if left else None
-        if kept is None:
-            return IDLE
+            kept = min(self._incomplete, key=lambda kept: not kept.is_urgent, default=None)
+            if kept is None:
+                return IDLE
+            kept.is_urgent = True
         try:
             if (record := kept.record) is not None and record.unexplained is not None:
                 record.note_why(self._explained(record.unexplained, asks=True))
-            self._close(kept)
         finally:
-            with self._changed:
-                self._completing = None
-                self._changed.notify_all()
+            self._close(kept)
         return 0.0
 
     def _close(self, kept: KeptDecision) -> None:
         """Keep a decision about which no more is found out."""
-        self.memory.close(kept)
-        if self._log is not None:
+        if self.memory.close(kept) and self._log is not None:
             self._log.add(partial(self.memory.text, kept))
+        with self._changed:
+            self._incomplete = [other for other in self._incomplete if other is not kept]
+            self._changed.notify_all()
 
     def _explained(self, failure: Failure, *, asks: bool = False) -> Explanation | None:
         """Return why no host suits; None if that cannot be found out.

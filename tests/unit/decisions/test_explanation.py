@@ -260,7 +260,9 @@ def test_callers_wait_for_no_question_and_placement_gets_one_analysis(monkeypatc
             decide(of_one, planned._world, NothingSent, trace)
         assert "lack only group 1 (1 VGPU)" in trace.decision.cause.words
     assert (now[0], asked) == (0.0, [])
-    recorder.complete_now()
+    recorder.start()
+    recorder.complete_now(timeout=60.0)
+    recorder.stop(10.0)
     assert len(asked) == len(set(asked)) > 0
     assert now[0] == 3.0 * len(asked)
     assert not decode(recorder.memory.find(uuid_of("new 63"))).why.incomplete
