@@ -141,7 +141,6 @@ class DecisionRecorder:
                     if isinstance(error, NoValidHost):
                         trace.write_log()
                     self._end(trace, error)
-                    self._add_detail(trace, error)
                     raise
                 trace.write_log()
                 self._end(trace, None)
@@ -152,6 +151,7 @@ class DecisionRecorder:
         trace.record.partition = self._partition
         trace.finish(error, None if self._explain is None else self._explained)
         self._observe(trace, error)
+        self._add_detail(trace, error)  # before more is found out: of the same cause as the line in the log
         kept = self.memory.add(trace.record)
         if trace.record.unexplained is not None:
             self._complete_later(kept)
@@ -201,7 +201,7 @@ class DecisionRecorder:
             LOG.exception("Cannot explain why there is no valid host")
             return None
 
-    def _add_detail(self, trace: Trace, error: BaseException) -> None:
+    def _add_detail(self, trace: Trace, error: BaseException | None) -> None:
         """Append the cause to the fault that users see, as far as the operator wants."""
         if not isinstance(error, NoValidHost):
             return

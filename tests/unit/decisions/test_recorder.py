@@ -148,6 +148,34 @@ def test_explanations_are_completed_in_the_background_the_oldest_first():
     assert (one.completed, one.incomplete()) == (["a", "b"], [])
 
 
+def test_the_fault_has_the_cause_of_the_log_line_however_soon_the_explanation_is_completed(monkeypatch):
+    def explain(_failure, *, asks):
+        trait = Constraint("required trait CUSTOM_A", "trait", "flavor")
+        return Explanation(
+            Why(3, constraints=[trait], failing=[Failing([0], 1 + asks)], incomplete=not asks),
+            np.zeros(3, int),
+        )
+
+    recorder, _ = recorder_with(explain=explain, explain_no_valid_host="full")
+    wake, woken = recorder_module.BackgroundLoop.wake, []
+
+    def complete_first(loop):
+        wake(loop)
+        woken.append(loop)
+        if len(woken) == 1:
+            recorder.complete_now(timeout=10.0)
+
+    monkeypatch.setattr(recorder_module.BackgroundLoop, "wake", complete_first)
+    recorder.start()
+    (decided,) = traces(1)
+    error = NoValidHost(NOT_ENOUGH)
+    with contextlib.suppress(NoValidHost), recorder.recording(recorder.begin(decided.request)):
+        raise error
+    recorder.stop(10.0)
+    assert str(error).endswith(" 1 host lacks only required trait CUSTOM_A (flavor)")
+    assert decode(recorder.memory.find("i0")).cause.words.startswith("2 hosts lack only required")
+
+
 def test_a_question_completes_the_decision_that_it_names_first():
     one = Completed()
     one.fail("a", "b", "c")
