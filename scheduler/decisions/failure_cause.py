@@ -94,13 +94,12 @@ def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     if why.suitable:
         hosts = count_text(why.suitable, "host")
         yield _cause(CauseCode.CHANGED, "", f"{hosts} would be suitable now: the cloud has changed since")
-    alone = sorted(
-        ((code_of(constraint, group.first_reasons), constraint, group) for constraint, group in why.alone()),
-        key=_rank,
-    )
-    for code, constraint, failing in alone[:1]:
-        lines = [*_of_named_host(why, code), failing_text(why, failing)]
-        lines += [failing_text(why, group) for group in _to_name(why) if group is not failing]
+    alone = [(code_of(constraint, each.first_reasons), constraint, each) for constraint, each in why.alone()]
+    if alone:
+        code, constraint, failing = min(alone, key=_rank)
+        # first what the host that the request names fails: that others suit is of little use then
+        named = [each for each in why.failing if code is CauseCode.HOST and not _is_of_others(why, each)]
+        lines = [failing_text(why, each) for each in (*named, failing, *_to_name(why))]
         special = _remedy_of(why, constraint, failing, decision.kind)
         if why.placed and constraint.kind != ConstraintKind.AMOUNT:
             special = for_fewer(why.placed, special or code.remedy)
@@ -133,12 +132,8 @@ def _in_words(why: Why, lines: Sequence[str]) -> str:
     return "; ".join(filter(None, (instance_text(why), *shown)))
 
 
-def _of_named_host(why: Why, code: CauseCode) -> Iterator[str]:
-    """Yield what the host that the request names fails: that others suit is of little use then."""
-    if code is CauseCode.HOST:
-        for group in why.failing:
-            if not any(constraint.kind == ConstraintKind.HOST for constraint in why.of(group)):
-                yield failing_text(why, group)
+def _is_of_others(why: Why, failing: Failing) -> bool:
+    return any(constraint.kind == ConstraintKind.HOST for constraint in why.of(failing))
 
 
 def code_of(constraint: Constraint, reasons: Sequence[Reason] = ()) -> CauseCode:
