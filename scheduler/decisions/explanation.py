@@ -142,7 +142,7 @@ class FailureExplainer:
             if unjudged := judge.unjudged:
                 Asking(known, answers, queries[0]).ask(unjudged, query)
         _note_charges(known, [part for parts in queries for part in parts], query, others)
-        query.merge(others)
+        query = query.with_all(others)
         # to enable the service of a host that is disabled in Placement only does not help
         stale = query.failed(ENABLED.text) & ~known.table.numbers["service_disabled"]
         query.add(ENABLED, stale, lambda rows: [Reason(STALE, len(rows))])

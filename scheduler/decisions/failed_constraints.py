@@ -113,15 +113,10 @@ class FailedConstraints:
     def with_all(self, other: "FailedConstraints") -> "FailedConstraints":
         """Return what hosts fail of both."""
         both = FailedConstraints(self._hosts)
-        both.merge(self)
-        both.merge(other)
+        for entry in (*self._entries.values(), *other._entries.values()):  # noqa: SLF001 - of the same class
+            both._add(entry)
+        both._others = self._others | other._others  # noqa: SLF001
         return both
-
-    def merge(self, other: "FailedConstraints") -> None:
-        """Note what hosts fail besides."""
-        for entry in other._entries.values():  # noqa: SLF001 - of the same class
-            self._add(entry)
-        self._others |= other._others  # noqa: SLF001
 
     def of(self, position: int) -> list[tuple[Constraint, Sequence[Reason]]]:
         """Return what one host fails, with the reasons."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 import threading
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl
 
 from cachetools import TTLCache
@@ -25,16 +25,8 @@ LOG = logging.getLogger(f"nova.{__name__}")
 REMEMBERED_FOR = 10.0
 
 
-class OfferedHosts(NamedTuple):
-    """What Placement offers for a query.
-
-    Attributes:
-        nodes: The UUIDs of the compute nodes.
-        cut: Whether there may be more, beyond the limit of the query.
-    """
-
-    nodes: frozenset[str] = frozenset()
-    cut: bool = False
+OfferedHosts = tuple[frozenset[str], bool]
+"""The UUIDs of the compute nodes that Placement offers, and whether a limit may hide more."""
 
 
 def read_offer(
@@ -57,7 +49,7 @@ def read_offer(
     for candidate in placed:
         taken.plan(candidate)
     nodes = (root for root, some in found.by_root.items() if not placed or any(map(taken.fits, some)))
-    return OfferedHosts(frozenset(nodes), found.truncated)
+    return frozenset(nodes), found.truncated
 
 
 class RecentAnswers:

@@ -317,9 +317,10 @@ class Asking:
         offer = self._answers.offer(text, placed)
         if offer is None:
             return None
+        nodes, is_cut = offer
         if host is None:
-            known.cut[part.constraint.text] = offer.cut
-        return known.among(offer.nodes)
+            known.cut[part.constraint.text] = is_cut
+        return known.among(nodes)
 
     def _reasons_by_reading(self, name: str, amount: int, rows: np.ndarray) -> Sequence[Reason]:
         """Return the limits by which some hosts refuse an amount; they are read."""

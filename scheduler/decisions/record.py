@@ -144,7 +144,7 @@ class DecisionRecord:
         decision = self.decision
         if explanation is not None:
             decision.why = explanation.why
-            decision.hosts.failing = self._hosts.failing(explanation.sets) if self._hosts else []
+            decision.hosts.failing = explanation.sets[self._hosts.rows].tolist() if self._hosts else []
         decision.cause = cause_of(decision)
         decision.summary = decision.cause.words if decision.cause else _other_end(decision)
 
@@ -184,14 +184,18 @@ class DecisionRecord:
         if self._hosts is not None:
             decision.hosts = self._hosts.columns(self.names(), complete=self.error is not None)
             if self.totals is not None:
-                decision.best = Best(
-                    self._hosts.best, self.totals.tolist(), list(map(_weights, self.weights))
-                )
+                best = list(map(self._hosts.rows.index, self._hosts.best))
+                decision.best = Best(best, self.totals.tolist(), list(map(_weights, self.weights)))
         return decision
 
 
 class NamedHosts:
-    """Hosts of a table in the order in which they are named. Neither the table nor the record is kept."""
+    """Hosts of a table in the order in which they are named. Neither the table nor the record is kept.
+
+    Attributes:
+        rows: Their rows.
+        best: The rows of those with the largest weights, best first.
+    """
 
     def __init__(self, record: DecisionRecord, table: HostTable, offered: np.ndarray | None) -> None:
         """Name the hosts of a record, the most important first.
@@ -200,7 +204,7 @@ class NamedHosts:
             offered: The rows of all that were offered, to name all of them; None: some of them.
         """
         row_of, rejected, excluded = table.row_of_uuid, record.rejected, record.excluded
-        self._best: list[int] = [] if record.best is None else record.best.tolist()
+        self.best: list[int] = [] if record.best is None else record.best.tolist()
         # of all instances the chosen hosts come first
         chosen, alternates = (
             [
@@ -212,11 +216,11 @@ class NamedHosts:
             for part in (slice(1), slice(1, None))
         )
         lost = [row_of[uuid] for uuid in record.refused if uuid in row_of]
-        passed, most = self._best, NAMED if offered is None else None
+        passed, most = self.best, NAMED if offered is None else None
         if offered is not None:
             out = [*(rows for _, rows in rejected), *excluded]
             rest = offered[~np.isin(offered, np.concatenate(out))] if out else offered
-            passed = [row for row in self._best if row in rest] + rest.tolist()
+            passed = [row for row in self.best if row in rest] + rest.tolist()
         # Outcomes, the index of the filter that rejected hosts, and their rows; of a host the first counts.
         self._parts: list[tuple[str, int, Sequence[int]]] = [
             (document.CHOSEN, -1, chosen),
@@ -226,21 +230,11 @@ class NamedHosts:
             *((document.REJECTED, step, rows[:most].tolist()) for step, rows in reversed(rejected)),
             *((document.EXCLUDED, -1, rows[:most].tolist()) for rows in excluded),
         ]
-        self._rows = list(dict.fromkeys(chain.from_iterable(rows for _, _, rows in self._parts)))
+        self.rows = list(dict.fromkeys(chain.from_iterable(rows for _, _, rows in self._parts)))
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
-        self._names = list(map(_NAMES, map(table.rows.__getitem__, self._rows)))
+        self._names = list(map(_NAMES, map(table.rows.__getitem__, self.rows)))
         aggregates = table.coded["aggregates"]
-        self._aggregates = [aggregates.values[code] for code in aggregates.codes[self._rows].tolist()]
-
-    @property
-    def best(self) -> list[int]:
-        """The indices of the hosts with the largest weights, best first."""
-        index_of = {row: index for index, row in enumerate(self._rows)}
-        return [index_of[row] for row in self._best]
-
-    def failing(self, sets: np.ndarray) -> list[int]:
-        """Return the set of constraints that each host fails, by that of each row of the table."""
-        return sets[self._rows].tolist()
+        self._aggregates = [aggregates.values[code] for code in aggregates.codes[self.rows].tolist()]
 
     def columns(self, names: Names, *, complete: bool) -> Hosts:
         """Return the hosts by name."""

@@ -14,7 +14,6 @@ from scheduler.decisions.cause_code import CauseCode
 from scheduler.decisions.document import decode
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.providers import OfferedHosts
 from scheduler.decisions.recorder import DecisionRecorder
 from scheduler.errors import NoValidHost
 from scheduler.filters.base import HostFilter, Judge
@@ -225,7 +224,7 @@ def test_equal_refusals_cost_placement_one_analysis(monkeypatch):
     cloud = MadeCloud(*(node(f"h{number}") for number in range(MANY)))
     cloud.put("full", "h0", flavor(ram=8000))
     planned, asked = cloud.planned(), []
-    monkeypatch.setattr(providers, "read_offer", lambda _, text: asked.append(text) or OfferedHosts())
+    monkeypatch.setattr(providers, "read_offer", lambda _, text: asked.append(text) or (frozenset(), False))
     _, spec = request(cloud, flavor("gpu", resources1__VGPU="1", group_policy="none"))
     found = []
     for number in range(64):
@@ -246,7 +245,7 @@ def test_callers_wait_for_no_question_and_placement_gets_one_analysis(monkeypatc
     def offer(_client, text):
         asked.append(text)
         now[0] += 3.0
-        return OfferedHosts()
+        return (frozenset(), False)
 
     monkeypatch.setattr(providers, "read_offer", offer)
     monkeypatch.setattr(planned._world.offers, "find", lambda queries: Candidates({}))
