@@ -293,9 +293,12 @@ def _note_charges(
     for _, candidate in failure.placed:
         if candidate is not None:
             taken.plan(candidate)
-    near = known.offered & (query.with_all(others).counts() <= 1)
+    counts = query.with_all(others).counts()
+    near = np.flatnonzero(known.offered & (counts <= 1))
+    left = near[MOST_HOSTS:]
+    query.add(UNKNOWN, known.at(left[counts[left] == 0]))  # they would be called suitable
     lacking: dict[int, frozenset[str]] = {}
-    for row in np.flatnonzero(near)[:MOST_HOSTS].tolist():
+    for row in near[:MOST_HOSTS].tolist():
         # not those of the view, which filters have narrowed
         candidates = failure.answer.by_root.get(known.table.rows[row].uuid, ())
         lacking[row] = min((taken.lacking(one) for one in candidates), key=len, default=frozenset())

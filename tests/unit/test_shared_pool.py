@@ -5,6 +5,7 @@ from urllib.parse import parse_qs
 import orjson
 import pytest
 
+from scheduler.decisions import explanation
 from scheduler.decisions.document import decode
 from scheduler.decisions.words import failing_text
 from scheduler.errors import NoValidHost
@@ -116,6 +117,17 @@ def test_a_host_that_is_not_offered_lacks_what_instances_took_as_well(make_pool)
     world = make_pool(8, *hosts, offered=["h1"], filters=["ComputeFilter"], needed="HW_GPU")
     assert refused(world, spec, 3) == [
         "1 host fails more than one constraint of the query",
+        "1 host lacks only 4 DISK_GB: used by the instances before",
+    ]
+
+
+def test_hosts_that_are_not_compared_with_what_instances_took_are_not_called_suitable(make_pool, monkeypatch):
+    monkeypatch.setattr(explanation, "MOST_HOSTS", 1)
+    hosts = [equipped(f"h{number}", 0) for number in range(4)]
+    offered = [f"h{number}" for number in range(4)]
+    world = make_pool(8, *hosts, offered=offered, filters=["ComputeFilter"])
+    assert refused(world, make_spec(project_id="p"), 3) == [
+        "3 hosts fail something that is not known",
         "1 host lacks only 4 DISK_GB: used by the instances before",
     ]
 
