@@ -28,8 +28,6 @@ from scheduler.placement.plain_query import CLASSES
 MOST_READ = 48
 MOST_QUESTIONS = 16
 
-_LIMITS = tuple(Limit)
-
 #: Tests the names of a set: of traits, or of aggregates.
 Test = Callable[[frozenset[str]], bool]
 
@@ -201,31 +199,28 @@ class Refusals:
         free = capacity - used
         self._most = np.minimum(capacity, most)
         self._most -= self._most % np.maximum(step, 1)
-        self._limit = np.zeros(len(at), np.int8)
-        self._value = np.zeros(len(at), np.int64)
-        for limit, refuses, value in (
+        # of several limits that refuse it the last one counts
+        self._limits = (
             (Limit.FREE, free < amount, free),
             (Limit.CAPACITY, capacity < amount, capacity),
             (Limit.STEP_SIZE, amount % np.maximum(step, 1) != 0, step),
             (Limit.MIN_UNIT, least > amount, least),
             (Limit.MAX_UNIT, most < amount, most),
             (Limit.ABSENT, capacity < 0, capacity),
-        ):
-            self._limit[refuses] = _LIMITS.index(limit) + 1
-            self._value[refuses] = value[refuses]
-        self.mask = self._limit > 0
+        )
+        self.mask = np.logical_or.reduce([refuses for _, refuses, _ in self._limits])
 
     def reasons(self, positions: np.ndarray) -> list[Reason]:
         """Return by which limits hosts refuse it."""
-        limits = self._limit[positions]
-        return [
-            self._reason(limit, positions[limits == code])
-            for code, limit in enumerate(_LIMITS, 1)
-            if (limits == code).any()
-        ]
+        found: list[Reason] = []
+        for limit, refuses, value in reversed(self._limits):
+            if refuses[positions].any():
+                found.insert(0, self._reason(limit, value, positions[refuses[positions]]))
+            positions = positions[~refuses[positions]]
+        return found
 
-    def _reason(self, limit: Limit, positions: np.ndarray) -> Reason:
-        values, hosts = self._value[positions], len(positions)
+    def _reason(self, limit: Limit, value: np.ndarray, positions: np.ndarray) -> Reason:
+        values, hosts = value[positions], len(positions)
         least, most = max(0, int(values.min())), max(0, int(values.max()))
         if limit is Limit.ABSENT:
             return Reason(f"no {self._name}", hosts, limit)

@@ -185,7 +185,11 @@ class DecisionRecord:
             decision.hosts = self._hosts.columns(self.names(), complete=self.error is not None)
             if self.totals is not None:
                 best = list(map(self._hosts.rows.index, self._hosts.best))
-                decision.best = Best(best, self.totals.tolist(), list(map(_weights, self.weights)))
+                weights = [
+                    Weights(weigher.name, raw.tolist(), low, high, np.asarray(factor, float).tolist())
+                    for weigher, raw, low, high, factor in self.weights
+                ]
+                decision.best = Best(best, self.totals.tolist(), weights)
         return decision
 
 
@@ -273,8 +277,3 @@ def _other_end(decision: Decision) -> str:
     detail = found.reason if found.failed else lost[-1].cause if lost else ""
     text = f"{decision.error.kind}: {decision.error.text.strip()}" if decision.error else ""
     return f"{text} ({detail})" if detail else text
-
-
-def _weights(of: SomeWeights) -> Weights:
-    weigher, raw, low, high, factor = of
-    return Weights(weigher.name, raw.tolist(), low, high, np.asarray(factor, float).tolist())
