@@ -3,7 +3,6 @@
 - document: the document of a decision
 - trace: notes the decision while it is made; record: what is kept of it, with its hosts
 - decision_line: the line of the log on a decision
-- grouping: reasons that differ in numbers alone
 - failure_cause: the cause of a failure as one of a few codes (cause_code), in one line and with a remedy
 - open_requests: the requests in progress, and what each of them waits for
 - recorder: keeps each decision of a scheduler, and completes explanations; memory: the latest decisions

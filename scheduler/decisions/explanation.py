@@ -29,9 +29,9 @@ from scheduler.decisions.constraints import (
 from scheduler.decisions.document import Constraint, Limit, Reason, Why
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure, KnownHosts
-from scheduler.decisions.grouping import group
 from scheduler.decisions.providers import RecentAnswers
 from scheduler.decisions.query_failures import Asking, MirrorJudge
+from scheduler.decisions.words import group
 from scheduler.filters.chain import FilterChain, PreparedChain, Step
 from scheduler.filters.compute_filter import ServiceUp
 from scheduler.hosts.coordinates import TableRows

@@ -11,7 +11,7 @@ import msgspec
 
 from scheduler.decisions import rendering
 from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
-from scheduler.decisions.grouping import group
+from scheduler.decisions.words import group
 
 #: Sources of candidates without the hosts that are disabled in Placement.
 OF_PLACEMENT = frozenset({"placement", "coalesced", "mirror"})

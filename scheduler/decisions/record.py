@@ -15,7 +15,7 @@ from scheduler.decisions.document import FAILED, SCHEDULED, Best, Decision, Host
 from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import cause_of
-from scheduler.decisions.grouping import group
+from scheduler.decisions.words import group
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import HostView
 from scheduler.objects import Selection

@@ -80,12 +80,8 @@ class DecisionRecorder:
         self._incomplete: list[KeptDecision] = []  # the oldest first
         self._changed = threading.Condition()
         self._loop = BackgroundLoop("explanations", self._complete_next)
-        options = self._conf.berth
-        self._log = (
-            DecisionLog(options.decision_log, LARGEST_FILE, options.decision_log_days)
-            if options.decision_log
-            else None
-        )
+        directory, days = self._conf.berth.decision_log, self._conf.berth.decision_log_days
+        self._log = DecisionLog(directory, LARGEST_FILE, days) if directory else None
 
     def start(self) -> None:
         self._loop.start()

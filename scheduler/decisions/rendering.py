@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
-from scheduler.decisions.grouping import group
-from scheduler.decisions.words import reasons_text
+from scheduler.decisions.words import group, reasons_text
 
 #: The name of the first stage, by the source of the candidates.
 SOURCES = {

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.decisions.document import Out
-from scheduler.decisions.grouping import group
+from scheduler.decisions.words import group
 
 UUIDS = [f"{number}0000000-0000-4000-8000-00000000000a" for number in range(2)]
 
