@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import EXCLUDED, REFUSED, REJECTED, Decision, Failing, Out, RequestedFlavor
-from scheduler.decisions.words import group, reasons_text
+from scheduler.decisions.words import NAMED, group, reasons_text
 
 #: The name of the first stage, by the source of the candidates.
 SOURCES = {
@@ -25,9 +25,6 @@ AMOUNTS = {
     "swap": "MiB swap",
 }
 RARE = ("ephemeral_gb", "swap")
-
-#: Names of a list that are shown.
-NAMED = 3
 
 NOT_RUN, NOT_APPLICABLE, ACCEPTED = "not run", "does not apply", "passed"
 

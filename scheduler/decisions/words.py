@@ -11,7 +11,7 @@ from scheduler.decisions.cause_code import ConstraintKind
 from scheduler.decisions.document import Constraint, Failing, Out, Reason, Why
 from scheduler.logs import count_text
 
-#: Hosts that are named of each reason.
+#: Names of a list that are shown, and hosts that are named of each reason.
 NAMED = 3
 
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"

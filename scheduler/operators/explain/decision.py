@@ -9,8 +9,7 @@ from urllib.parse import unquote_plus
 from scheduler import errors, objects
 from scheduler.decisions import rendering
 from scheduler.decisions.document import CHOSEN, REFUSED, Decision, Error, Out, Why
-from scheduler.decisions.rendering import NAMED
-from scheduler.decisions.words import with_reasons
+from scheduler.decisions.words import NAMED, with_reasons
 from scheduler.logs import count_text
 from scheduler.operators.shown.shown import (
     BAD,

@@ -12,7 +12,8 @@ import oslo_messaging as messaging
 from scheduler import conf as options
 from scheduler.decisions.document import Decision, decode, decode_entry
 from scheduler.decisions.open_requests import MOST_LISTED, OpenRequest
-from scheduler.decisions.rendering import NAMED, first
+from scheduler.decisions.rendering import first
+from scheduler.decisions.words import NAMED
 from scheduler.errors import BerthError
 from scheduler.logs import brief
 from scheduler.nova_db.cells import UNREADABLE
