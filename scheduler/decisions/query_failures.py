@@ -197,8 +197,9 @@ class Refusals:
             limits[number][at] for limits in (nodes.step_size, nodes.min_unit, nodes.max_unit)
         )
         free = capacity - used
-        self._most = np.minimum(capacity, most)
+        self._most = np.minimum(free, most)
         self._most -= self._most % np.maximum(step, 1)
+        self._most[self._most < least] = 0
         # of several limits that refuse it the last one counts
         self._limits = (
             (Limit.FREE, free < amount, free),
@@ -224,10 +225,10 @@ class Refusals:
         least, most = max(0, int(values.min())), max(0, int(values.max()))
         if limit is Limit.ABSENT:
             return Reason(f"no {self._name}", hosts, limit)
-        if limit is Limit.FREE:
-            return Reason(f"at most {most} {self._name} free", hosts, limit, most)
         text = f"{self._name} {limit} {least}" + (f"-{most}" if most > least else "")
-        if limit in {Limit.CAPACITY, Limit.MAX_UNIT}:  # the larger of both is no help
+        if limit is Limit.FREE:
+            text = f"at most {most} {self._name} free"
+        if limit not in {Limit.STEP_SIZE, Limit.MIN_UNIT}:  # what another limit refuses is no help
             most = max(0, int(self._most[positions].max()))
         return Reason(text, hosts, limit, most)
 

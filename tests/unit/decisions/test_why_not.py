@@ -108,6 +108,10 @@ def refusal_of(state, name, amount):
         (Inventory(16, min_unit=5), 0, 4, Reason("VCPU min_unit 5", 1, "min_unit", 5)),
         (Inventory(4, allocation_ratio=4.0, max_unit=4), 0, 8, Reason("VCPU max_unit 4", 1, "max_unit", 4)),
         (Inventory(16, reserved=4, max_unit=16), 0, 20, Reason("VCPU max_unit 16", 1, "max_unit", 12)),
+        (Inventory(16), 12, 20, Reason("VCPU capacity 16", 1, "capacity", 4)),
+        (Inventory(16, max_unit=16), 16, 20, Reason("VCPU max_unit 16", 1, "max_unit", 0)),
+        (Inventory(16, step_size=2), 13, 4, Reason("at most 3 VCPU free", 1, "free", 2)),
+        (Inventory(16, min_unit=4), 13, 4, Reason("at most 3 VCPU free", 1, "free", 0)),
         (Inventory(16), 12, 4, None),
     ],
 )
