@@ -152,7 +152,8 @@ class HostClaiming:
             self._ranking.hosts.reservations.grant(uuid, project)
         for uuid in refused:
             self._ranking.placed.pop(uuid, None)
-            self._ranking.refusals[planned[uuid].candidate.root] = results[uuid].cause
+            if cause := results[uuid].cause:  # others were not sent
+                self._ranking.refusals[planned[uuid].candidate.root] = cause
         for uuid in refused:
             self._note_refusal(uuid, planned[uuid], results[uuid])
         return refused

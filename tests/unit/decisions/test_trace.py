@@ -12,6 +12,8 @@ from scheduler.decisions.decision_line import refused_line
 from scheduler.decisions.document import Place, decode, encode
 from scheduler.decisions.record import LARGEST_SPEC, NAMED
 from scheduler.filters import builtin
+from scheduler.placement.outcomes import Outcome
+from scheduler.placement.writes import Written
 from scheduler.request.scheduling_request import SchedulingRequest
 from tests.builders import CELL, make_view, uuid_of
 from tests.support.options import make_conf
@@ -117,6 +119,19 @@ def test_an_instance_whose_claim_was_refused_is_the_one_without_a_host(uuid):
     assert (why.number, why.placed, why.suitable) == (number + 1, 2, 0)
     assert decision.filters[-1].instance == uuid
     assert decision.cause.words.startswith(f"for instance {number + 1} of 3; 2 found a host, which was")
+
+
+def test_a_claim_that_was_not_sent_is_not_refused():
+    hosts = [host_with_candidate("h0").ram(65536), host_with_candidate("h1").ram(4096)]
+    answers = {
+        uuid_of("h0"): Written(Outcome.REFUSED, cause="of what the instance keeps", final=True),
+        uuid_of("h1"): Written(Outcome.REFUSED, final=True),
+    }
+    request = SchedulingRequest.of(make_spec(instance_uuid="i0"), ["i0", "i1"])
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=1)
+    decision = decide(conf, hosts, request, FakeClaims(answers)).decision
+    outcomes = dict(zip(decision.hosts.host, decision.hosts.outcome, strict=True))
+    assert (outcomes["h0"], outcomes["h1"]) == ("claim refused", "passed")
 
 
 def test_a_claim_is_refused_by_one_node_of_a_host():
