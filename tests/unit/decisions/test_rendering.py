@@ -128,7 +128,9 @@ def test_a_document_tells_the_same_once_it_was_written(conf):
 
 
 def test_a_host_that_refused_the_claim_is_one(conf):
-    refused = Written(Outcome.REFUSED, events=(ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST),))
+    refused = Written(
+        Outcome.REFUSED, cause="no room", events=(ClaimEvent(1, "h1", 409, "no room", ClaimState.NEXT_HOST),)
+    )
 
     class Claimed(Trace):
         def finish(self, error, explain=None):
