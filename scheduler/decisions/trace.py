@@ -184,15 +184,15 @@ class Trace(DecisionObserver):
 
     # -- called by the selection -----------------------------------------------------------------------------
 
+    def begin(self, ranking: Ranking) -> None:
+        self._forget_pass()
+        self._ranking = ranking
+
     def ranked(
         self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
     ) -> None:
         """Note what filters did, and the weights of the best hosts for the first instance."""
         record = self.record
-        if ranking is not self._ranking:
-            self._forget_pass()
-            self._ranking = ranking
-            record.passed = len(judged[0].filtered.hosts)
         for each in judged:
             self._note_filters(each)
         if not ranking.number and record.best is None and len(totals):
@@ -205,6 +205,8 @@ class Trace(DecisionObserver):
         record, noted, filtered = self.record, self.record.filters, judged.filtered
         uuid, left, is_first = self.request.instance_uuids[judged.number], len(filtered.hosts), not noted
         del noted[MOST_STEPS:]
+        if is_first:
+            record.passed = left
         if left == judged.hosts:
             if is_first:
                 noted += [

@@ -48,12 +48,13 @@ class DecisionObserver:
     changes afterwards: whatever must stay as it is has to be copied.
     """
 
+    def begin(self, ranking: "Ranking") -> None:
+        """Note a ranking before filters judge its hosts; what was noted of an earlier one is void."""
+
     def ranked(
         self, ranking: "Ranking", judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
     ) -> None:
         """Note what filters and weighers say, before hosts are tried for an instance.
-
-        Another ranking follows if further hosts are asked for; what was noted before is void then.
 
         Args:
             judged: What the filters did since the last call.
@@ -88,7 +89,7 @@ class Ranking:
         placed: For each instance that has a host, the UUID of its compute node and what it takes.
         refusals: Why Placement refused claims, by the UUID of the compute node.
         request: The request.
-        observer: Is notified before hosts are tried.
+        observer: Is notified before filters judge, and before hosts are tried.
     """
 
     def __init__(
@@ -125,6 +126,8 @@ class Ranking:
         self._carried = carried_state(request.progress.guest)
         self._refused: set[ViewPosition] = set()
         self.hosts = self.narrowed.hosts
+        self.filtered = Filtered(self.hosts, np.arange(len(self.hosts)))
+        observer.begin(self)  # a filter may fail
         self._filter(None)
         self.scores = weighers.scores(self.hosts)
 

@@ -167,11 +167,13 @@ class BestHosts(Trace):
         self.choices: list[Choice] = []
         self.table: HostTable | None = None
 
+    def begin(self, ranking: Ranking) -> None:
+        super().begin(ranking)
+        self.table, self.choices = ranking.offered.table, []
+
     def ranked(
         self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
     ) -> None:
-        if ranking is not self._ranking:
-            self.table, self.choices = ranking.offered.table, []
         super().ranked(ranking, judged, totals, order)
         hosts = ranking.hosts
         mapped = np.array([self._is_mapped(row.host) for row in hosts.rows], bool)

@@ -11,7 +11,7 @@ from scheduler.decisions import failed_constraints, record, rendering, trace
 from scheduler.decisions.decision_line import refused_line
 from scheduler.decisions.document import Place, decode, encode
 from scheduler.decisions.record import LARGEST_SPEC, NAMED
-from scheduler.filters import builtin
+from scheduler.filters import builtin, count_filters
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
 from scheduler.request.scheduling_request import SchedulingRequest
@@ -94,6 +94,30 @@ def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
     assert (decision.candidates.source, decision.filters, decision.hosts.host) == ("held", [], [])
     assert decision.chosen[0].host == Place("h9", "n9")
     assert "failed" not in decision.milliseconds
+
+
+def test_the_hosts_of_a_request_that_a_filter_ends_by_an_error_are_named(monkeypatch):
+    def fail(_rule, _request):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(count_filters.NumInstancesFilter, "prepare", fail)
+    made = []
+
+    def make(*args, **options):
+        made.append(trace.Trace(*args, **options))
+        return made[0]
+
+    hosts = [host_with_candidate(name) for name in ("h1", "h2", "h3")]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i", ignore_hosts=["h2"]), ["i"])
+    with pytest.raises(ValueError, match="broken") as raised:
+        decide(make_conf(enabled_filters=["NumInstancesFilter"]), hosts, request, make=make)
+    made[0].finish(raised.value)
+    decision = made[0].decision
+    assert (decision.candidates.known, decision.candidates.allowed) == (3, 2)
+    assert list(zip(decision.hosts.host, decision.hosts.outcome, strict=True)) == [
+        ("h1", "passed"), ("h3", "passed"), ("h2", "excluded by the request"),
+    ]  # fmt: skip
+    assert "selection" in decision.milliseconds
 
 
 class RefusedOnce(FakeClaims):
