@@ -34,8 +34,10 @@ class Failure:
 
     @property
     def number(self) -> int:
-        """The instance that has no host, from 0."""
-        return 0 if self.ranking is None else self.ranking.number
+        """The first instance that has no host, from 0."""
+        placed = {} if self.ranking is None else self.ranking.placed
+        uuids = self.request.instance_uuids
+        return next((number for number, uuid in enumerate(uuids) if uuid not in placed), 0)
 
     @property
     def placed(self) -> Sequence[tuple[str, AllocationCandidate | None]]:

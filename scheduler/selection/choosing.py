@@ -95,6 +95,7 @@ class Choosing:
             LOG.debug("There are %d hosts available but %d instances requested to build", done, wanted)
             raise
         self._planned = number, index, candidate
+        ranking.placed[request.instance_uuids[number]] = ranking.hosts.row(index).uuid, candidate
         return self._selection(index, candidate)
 
     def _charge(self) -> None:
@@ -108,7 +109,6 @@ class Choosing:
         note_providers(self._request, candidate)
         hosts = self._ranking.hosts
         consume(hosts, index, self._request, self._fitter)
-        self._ranking.placed[self._request.instance_uuids[number]] = hosts.row(index).uuid, candidate
         self._ranking.observer.consumed(number, hosts, index, candidate)
 
     def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from copy import deepcopy
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -123,13 +124,22 @@ def test_the_hosts_of_a_request_that_a_filter_ends_by_an_error_are_named(monkeyp
 class RefusedOnce(FakeClaims):
     """Claims that are granted, but for that of one instance on one host."""
 
-    def __init__(self, uuid, host):
+    def __init__(self, uuid, host, final=False):
         super().__init__()
-        self._refused = uuid, uuid_of(host)
+        self._refused, self._result = (uuid, uuid_of(host)), replace(REFUSED, final=final)
 
     def answer(self, instance_uuid, candidate):
         is_refused = (instance_uuid, candidate.root) == self._refused
-        return REFUSED if is_refused else super().answer(instance_uuid, candidate)
+        return self._result if is_refused else super().answer(instance_uuid, candidate)
+
+
+@pytest.mark.parametrize("uuid", ["i0", "i1", "i2"])
+def test_an_instance_whose_refused_claim_ends_the_request_is_the_one_without_a_host(uuid):
+    hosts = [host_with_candidate(f"h{number}").ram(65536 - number) for number in range(3)]
+    request, number = SchedulingRequest.of(make_spec(instance_uuid="i0"), ["i0", "i1", "i2"]), int(uuid[1])
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], max_instances_per_host=1)
+    why = decide(conf, hosts, request, RefusedOnce(uuid, f"h{number}", final=True)).decision.why
+    assert (why.number, why.placed) == (number + 1, 2)
 
 
 @pytest.mark.parametrize("uuid", ["i0", "i1", "i2"])
