@@ -140,7 +140,7 @@ class FailureExplainer:
             if self.closed is None and judge.read_again(answers, suitable):
                 query = judge.failed()
             if unjudged := judge.unjudged:
-                Asking(known, answers, queries[0]).ask(unjudged, query)
+                Asking(known, answers, queries).ask(unjudged, query)
         _note_charges(known, [part for parts in queries for part in parts], query, others)
         query = query.with_all(others)
         # to enable the service of a host that is disabled in Placement only does not help

@@ -19,7 +19,7 @@ from scheduler.decisions.constraints import (
 from scheduler.decisions.document import Constraint, Limit, Reason
 from scheduler.decisions.failed_constraints import NAMED, FailedConstraints
 from scheduler.decisions.failure import KnownHosts
-from scheduler.decisions.providers import RecentAnswers
+from scheduler.decisions.providers import OfferedHosts, RecentAnswers
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.mirror_source import CandidateMirror
 from scheduler.placement.plain_query import CLASSES
@@ -236,14 +236,16 @@ class Refusals:
 class Asking:
     """Finds by queries without one part which hosts fail that part alone, where arrays do not show it."""
 
-    def __init__(self, known: KnownHosts, answers: RecentAnswers, parts: Sequence[Part]) -> None:
+    def __init__(self, known: KnownHosts, answers: RecentAnswers, queries: Sequence[Sequence[Part]]) -> None:
         """Query nothing yet.
 
         Args:
-            parts: The constraints of the first query.
+            queries: The constraints of each query of the request.
         """
         self._known = known
         self._answers = answers
+        self._queries = queries
+        parts = {part.constraint.text: part for parts in queries for part in parts}.values()
         self._parts = [part for part in parts if part.kind is not ConstraintKind.HOST]
         self._questions = 0
         # of one host it is asked in any case
@@ -303,20 +305,25 @@ class Asking:
         Args:
             host: The one compute node that it is for; None: all that are known.
         """
-        known = self._known
-        text = without(known.failure.queries[0], part, host=host or self._only)
+        known, nodes, is_cut = self._known, frozenset[str](), False
+        for query, parts in zip(known.failure.queries, self._queries, strict=True):
+            for each in parts:
+                if each.constraint == part.constraint:
+                    offer = self._offer(without(query, each, host=host or self._only))
+                    if offer is None:
+                        return None
+                    nodes, is_cut = nodes | offer[0], is_cut or offer[1]
+        if host is None:
+            known.cut[part.constraint.text] = is_cut
+        return known.among(nodes)
+
+    def _offer(self, text: str | None) -> OfferedHosts | None:
         if text is None or self._questions >= MOST_QUESTIONS:
             return None
         self._questions += 1
         # what instances took of providers that hosts share, Placement does not count yet
-        placed = [one for _, one in known.failure.placed if one is not None and len(one.roots) > 1]
-        offer = self._answers.offer(text, placed)
-        if offer is None:
-            return None
-        nodes, is_cut = offer
-        if host is None:
-            known.cut[part.constraint.text] = is_cut
-        return known.among(nodes)
+        placed = [one for _, one in self._known.failure.placed if one is not None and len(one.roots) > 1]
+        return self._answers.offer(text, placed)
 
     def _reasons_by_reading(self, name: str, amount: int, rows: np.ndarray) -> Sequence[Reason]:
         """Return the limits by which some hosts refuse an amount; they are read."""

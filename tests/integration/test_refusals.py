@@ -122,6 +122,10 @@ def require_trait_in_image(spec):
     spec.image.properties.traits_required = [AVX]
 
 
+def dedicate_cpus(spec):
+    spec.flavor.extra_specs |= {"hw:cpu_policy": "dedicated"}
+
+
 def move_within_cell1(spec):
     cell = objects.CellMapping(uuid=CELL1)
     spec.requested_destination = objects.Destination(cell=cell, allow_cross_cell_move=False)
@@ -172,6 +176,11 @@ CASES = [
     Refusal(
         "a numbered group", Wanted(vgpus=3),
         "resources", "4 hosts lack only group 1 (3 VGPU) (flavor)", OF_GROUP, Wanted(vgpus=2),
+    ),
+    Refusal(
+        "a numbered group besides CPUs that may be dedicated or shared", Wanted(vgpus=3),
+        "resources", "4 hosts lack only group 1 (3 VGPU) (flavor)", OF_GROUP, Wanted(vgpus=2),
+        change=dedicate_cpus,
     ),
     Refusal(
         "a class of children", Wanted(tree_vgpus=3),
