@@ -85,7 +85,10 @@ class RequestNames:
         """Return the forced host, or the requested destination."""
         target = named_target(self._spec)
         forced = read(self._spec, "force_hosts") or read(self._spec, "force_nodes")
-        name = (target and (target.host or target.node)) or uuid
+        host, node = (target.host, target.node) if target else (None, None)
+        name = host or node or uuid
+        if host and node and host.partition(".")[0] != node.partition(".")[0]:  # one of several, as of ironic
+            name = f"{host}, node {node}"
         return f"the {'forced host' if forced else 'requested destination'} {name}"
 
     def aggregates(self, element: str) -> Constraint:

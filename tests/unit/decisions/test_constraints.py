@@ -44,9 +44,14 @@ def called(spec, *pairs):
         ({"force_hosts": ["h1"]}, ("in_tree", "u"), "the forced host h1"),
         ({"force_nodes": ["n1"]}, ("in_tree", "u"), "the forced host n1"),
         (
-            {"requested_destination": objects.Destination(host="h1", node="n1")},
+            {"requested_destination": objects.Destination(host="h1", node="h1.example.net")},
             ("in_tree", "u"),
             "the requested destination h1",
+        ),
+        (
+            {"force_hosts": ["ironic"], "force_nodes": ["n1"]},
+            ("in_tree", "u"),
+            "the forced host ironic, node n1",
         ),
     ],
     ids=lambda value: value[1] if isinstance(value, tuple) else "",
