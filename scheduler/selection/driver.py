@@ -19,9 +19,6 @@ from scheduler.selection.ranking import NO_OBSERVER, DecisionObserver, Ranking
 from scheduler.weights.base import HostWeigher
 from scheduler.weights.scores import PreparedWeighers
 
-More = Callable[[], HostView | None]
-"""Further hosts, for a request of whose hosts none is left; None if there are no others."""
-
 
 class FilterDriver:
     """Filters and weighs all hosts, claims the best, and offers the next best as alternates.
@@ -62,7 +59,6 @@ class FilterDriver:
         hosts: HostView,
         request: SchedulingRequest,
         claims: Session | None,
-        more: More = lambda: None,
         usages: Usages = no_usages,
         observer: DecisionObserver = NO_OBSERVER,
     ) -> Choosing:
@@ -71,7 +67,6 @@ class FilterDriver:
         Args:
             hosts: The hosts that Placement offers, or those to check.
             claims: What claims for the request; None: hosts are chosen without a claim.
-            more: Called if no host passes.
             usages: What Placement reported of the hosts' providers.
             observer: Receives each step.
 
@@ -82,8 +77,6 @@ class FilterDriver:
         if not request.instance_uuids:
             raise NoValidHost(NOT_ENOUGH)
         ranking = self.rank(hosts, request, observer)
-        if not len(ranking) and (others := more()):
-            ranking = self.rank(others, request, observer)
         claiming = HostClaiming(ranking, claims, self._is_mapped, usages)
         choosing = Choosing(ranking, claiming, self._fitter, self._conf)
         choosing.plan()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
-from functools import partial
 import math
 from typing import Any
 
@@ -10,7 +9,7 @@ from oslo_config import cfg
 from oslo_log import log as logging
 
 from scheduler.claims.doubts import NOTHING_KEPT, Kept
-from scheduler.errors import NoValidHost, PlacementUnavailable
+from scheduler.errors import NoValidHost
 from scheduler.hosts.table import HostTable
 from scheduler.hosts.view import CandidateLists, HostView
 from scheduler.logs import RateLimitedLogger
@@ -22,7 +21,6 @@ from scheduler.request import prefilters, query, targets
 from scheduler.request.network import NeutronNetwork
 from scheduler.request.reading import read
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.driver import More
 
 LOG = logging.getLogger(f"nova.{__name__}")
 
@@ -114,8 +112,8 @@ class CandidateHosts:
 
     def offered(
         self, candidates: Candidates, request: SchedulingRequest, max_age: float | None = None
-    ) -> tuple[HostView, More]:
-        """Return the hosts that Placement offers, and what returns those beyond its limit.
+    ) -> HostView:
+        """Return the hosts that Placement offers.
 
         Args:
             max_age: Seconds from the reading of the hosts to the arrival of the request at most; None: the
@@ -129,8 +127,11 @@ class CandidateHosts:
             f"Host {row.host} has no compute service record and gets no instances" for row in lost[:NOTED]
         ]
         request.notes.extend(note for note in notes if note not in request.notes)
-        hosts = self._view(table, candidates, request)
-        return hosts, partial(self._beyond_limit, table, candidates, len(hosts), request)
+        rows = table.find(candidates.by_root, request.cell_uuid)
+        by_root = candidates.by_root
+        lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
+        pending, asked_at = self._hosts.pending, candidates.sent_at
+        return HostView.of(table, rows, lists, self._hosts.instances, pending, asked_at)
 
     def recover(self, candidates: Candidates, hosts: HostView, request: SchedulingRequest) -> bool:
         """Read cells again that could not be read, if Placement offers hosts that may be in them.
@@ -205,30 +206,3 @@ class CandidateHosts:
         if not uuids:
             raise NoValidHost(f"None of the aggregates of partition {partition.name} exists")
         return uuids
-
-    def _view(self, table: HostTable, candidates: Candidates, request: SchedulingRequest) -> HostView:
-        rows = table.find(candidates.by_root, request.cell_uuid)
-        by_root = candidates.by_root
-        lists = CandidateLists(lambda position: by_root[table.rows[rows[position]].uuid])
-        pending, asked_at = self._hosts.pending, candidates.sent_at
-        return HostView.of(table, rows, lists, self._hosts.instances, pending, asked_at)
-
-    def _beyond_limit(
-        self,
-        table: HostTable,
-        candidates: Candidates,
-        known: int,
-        request: SchedulingRequest,
-    ) -> HostView | None:
-        """Return all hosts if the limit cut Placement's answer and it named others than the ``known`` hosts.
-
-        spec: host-state-and-cells 8 (5)
-        """
-        if not candidates.truncated or len(candidates.by_root) == known:
-            return None
-        LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
-        unlimited = [query.without_limit(each) for each in request.queries]
-        found = self._candidates.fetch(unlimited, request.context)
-        if found.failed and not found.by_root:
-            raise PlacementUnavailable(found.reason, timed_out=found.timed_out)
-        return self._view(self._hosts.complete(table, found.by_root), found, request)

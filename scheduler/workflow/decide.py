@@ -28,11 +28,11 @@ from scheduler.decisions.trace import Trace
 from scheduler.errors import AllocationUpdateFailed, NoValidHost, PlacementUnavailable
 from scheduler.hosts.view import HostView
 from scheduler.placement.answer import Candidates
-from scheduler.request.query import Query
+from scheduler.request.query import Query, without_limit
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.selection import host_claiming
 from scheduler.selection.alternates import Selections
-from scheduler.selection.driver import FilterDriver, More
+from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages, no_usages
 
 LOG = logging.getLogger(f"nova.{__name__}")
@@ -44,7 +44,7 @@ class Offer:
 
     Attributes:
         usages: What is used of their providers.
-        more: Returns further hosts if none of these passes; None: there are none.
+        is_cut: Whether the limit of the query may hide further hosts.
         winners: Checks the chosen hosts before they are claimed.
         recover: Returns whether other hosts are known now, so that the same answer offers others.
         recount: Returns whether hosts have more now, as what was pending on them came to nothing.
@@ -54,7 +54,7 @@ class Offer:
 
     hosts: HostView
     usages: Usages = no_usages
-    more: More = lambda: None
+    is_cut: bool = False
     winners: Winners = all_win
     recover: Callable[[], bool] = lambda: False
     recount: Callable[[], bool] = lambda: False
@@ -153,6 +153,18 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
                 raise
             LOG.info("No host of the mirror is left (%s); querying Placement", error)
         request = replace(request.restarted(), arrived_at=world.now())
+    return _by_placement(request, world, session, begin, trace, late=late)
+
+
+def _by_placement(
+    request: SchedulingRequest,
+    world: World,
+    session: Session | None,
+    begin: Begin,
+    trace: Trace,
+    *,
+    late: bool,
+) -> Decided:
     found = candidates(request, world, trace)
     recounted = False
     while True:
@@ -162,8 +174,12 @@ def decide(request: SchedulingRequest, world: World, begin: Begin, trace: Trace)
         session = session or begin(request)
         try:
             return _choose(offer, request.restarted(), world, session, trace)
-        except NoValidHost:
-            if not offer.recover():
+        except NoValidHost as error:
+            if offer.is_cut and not error.final:
+                LOG.info("No host of Placement's limited answer is left; querying Placement without a limit")
+                request = replace(request, queries=tuple(map(without_limit, request.queries)))
+                found = candidates(request, world, trace)
+            elif not offer.recover():
                 if recounted or not offer.recount():
                     raise
                 recounted = True
@@ -224,7 +240,7 @@ def _choose(
             current = turn.enter_context(world.turn(request))
             session.begin(offer.hosts.table, current, offer.winners)
             with session:
-                choosing = world.driver.plan(offer.hosts, current, claims, offer.more, offer.usages, trace)
+                choosing = world.driver.plan(offer.hosts, current, claims, offer.usages, trace)
                 group = current.server_group
                 # Those after the first one have no host but its own: if that is refused, they have none.
                 if not (group and group.is_affinity and not group.hosts):

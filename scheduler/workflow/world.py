@@ -98,20 +98,13 @@ class LiveWorld:
         return self.candidate_hosts.ask_placement(request)
 
     def offered(self, found: Candidates, request: SchedulingRequest, *, late: bool) -> Offer:
-        hosts, more = self.candidate_hosts.offered(found, request, 0.0 if late else None)
-        judged = [hosts]
-
-        def others() -> HostView | None:
-            further = more()
-            judged.extend([further] if further else [])
-            return further
-
+        hosts = self.candidate_hosts.offered(found, request, 0.0 if late else None)
         return Offer(
             hosts,
             found.usage,
-            others,
+            is_cut=found.truncated and len(hosts) != len(found.by_root),
             recover=partial(self.candidate_hosts.recover, found, hosts, request),
-            recount=lambda: self.candidate_hosts.recount(judged[-1], request),
+            recount=partial(self.candidate_hosts.recount, hosts, request),
         )
 
     def to_check(self, request: SchedulingRequest) -> HostView:

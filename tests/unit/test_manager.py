@@ -894,6 +894,15 @@ def test_hosts_that_unknown_providers_crowd_out_are_asked_for(make_world, caplog
 
 
 @pytest.mark.usefixtures("few_io_ops")
+def test_a_decision_tells_of_the_answer_without_a_limit_that_it_was_made_by(make_world):
+    world = crowded(make_world)
+    world.placement.offer |= {uuid_of("gone too"): tuple(host_with_candidate("gone too").candidates)}
+    ask(world)
+    found = decode(world.manager.decisions.memory.find("i1")).candidates
+    assert (found.hosts, found.known, found.truncated) == (4, 2, False)
+
+
+@pytest.mark.usefixtures("few_io_ops")
 @pytest.mark.parametrize(
     ("unknown", "whole"), [(False, False), (True, True)], ids=["hosts alone", "all hosts"]
 )
