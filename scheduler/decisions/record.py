@@ -238,7 +238,8 @@ class NamedHosts:
         # no rows: those of an old table have all that was parsed for them, and a decision is kept for long
         self._names = list(map(_NAMES, map(table.rows.__getitem__, self.rows)))
         aggregates = table.coded["aggregates"]
-        self._aggregates = [aggregates.values[code] for code in aggregates.codes[self.rows].tolist()]
+        codes = aggregates.codes[self.rows].tolist()
+        self._zones = [aggregates.values[code].availability_zone("") for code in codes]
 
     def columns(self, names: Names, *, complete: bool) -> Hosts:
         """Return the hosts by name."""
@@ -247,19 +248,18 @@ class NamedHosts:
             for row in rows:
                 outcomes.setdefault(row, (outcome, step))
         cells = {uuid: code for code, uuid in enumerate({cell: None for _, _, cell in self._names})}
-        of_hosts = [each.availability_zone(names.default_zone) for each in self._aggregates]
-        zones = {zone: code for code, zone in enumerate(dict.fromkeys(of_hosts))}
+        zones = {zone: code for code, zone in enumerate(dict.fromkeys(self._zones))}
         return Hosts(
             complete,
             [host for host, _, _ in self._names],
             [node for _, node, _ in self._names],
             [cells[cell] for _, _, cell in self._names],
-            [zones[zone] for zone in of_hosts],
+            [zones[zone] for zone in self._zones],
             [outcome for outcome, _ in outcomes.values()],
             [step for _, step in outcomes.values()],
             [-1] * len(self._names),
             {code: names.cells.get(uuid) or uuid for uuid, code in cells.items()},
-            {code: zone for zone, code in zones.items()},
+            {code: zone or names.default_zone for zone, code in zones.items()},
         )
 
 

@@ -110,15 +110,21 @@ def test_no_more_than_one_table_is_kept_and_not_for_more_than_some_decisions(mon
 
 
 def test_what_was_read_of_a_host_is_not_kept_with_a_decision():
-    """Each new row of a host that changes would be: its cells, devices and stats, of all hosts that are named."""
+    """Each new row of a host that changes would be: its cells, devices and stats, of all hosts that are named.
+
+    And each reading of the aggregates, which have the names of all hosts.
+    """
     memory = DecisionMemory(10, PLENTY)
-    host = host_with_candidate("h").set(stats=Parsed({"io_workload": "1"}))
-    stats = weakref.ref(host.columns["stats"])
+    host = host_with_candidate("h").aggregate("a", availability_zone="z1")
+    host.set(stats=Parsed({"io_workload": "1"}))
     request = SchedulingRequest.of(make_spec(instance_uuid="i0"), ["i0"])
-    kept = [memory.add(decide(make_conf(), [host], request).record), memory.add(served())]
-    del host
-    assert stats() is None
-    assert decode(memory.text(kept[0])).hosts.host == ["h"]
+    record = decide(make_conf(), [host], request).record
+    read = [weakref.ref(host.columns["stats"]), weakref.ref(record.table.coded["aggregates"].values[0])]
+    kept = [memory.add(record), memory.add(served())]
+    del host, record
+    assert [one() for one in read] == [None, None]
+    hosts = decode(memory.text(kept[0])).hosts
+    assert (hosts.host, list(hosts.zones.values())) == (["h"], ["z1"])
 
 
 def incomplete(size=99999):
