@@ -10,7 +10,15 @@ from itertools import chain
 import msgspec
 
 from scheduler.decisions import rendering
-from scheduler.decisions.document import ALTERNATE, CHOSEN, EXCLUDED, PASSED, REFUSED, Decision
+from scheduler.decisions.document import (
+    ALTERNATE,
+    CHOSEN,
+    EXCLUDED,
+    PASSED,
+    REFUSED,
+    CandidateOrigin,
+    Decision,
+)
 from scheduler.decisions.words import group
 
 #: Sources of candidates without the hosts that are disabled in Placement.
@@ -65,7 +73,11 @@ class HostHistory(msgspec.Struct):
 
 def history_of(decisions: Iterable[Decision], name: str) -> HostHistory:
     """Return the outcomes of a host, by its service host or its node name."""
-    return merged(_outcome(each, name) for each in decisions if each.candidates.source in OF_PLACEMENT)
+    return merged(_outcome(each, name) for each in decisions if _has_offer(each.candidates))
+
+
+def _has_offer(found: CandidateOrigin) -> bool:
+    return found.source in OF_PLACEMENT and not found.failed
 
 
 def merged(histories: Iterable[HostHistory]) -> HostHistory:
@@ -92,7 +104,8 @@ def _outcome(decision: Decision, name: str) -> HostHistory:
     if host.outcome == CHOSEN:
         return HostHistory(decision.time, 1, 1, 1)
     if host.outcome in {ALTERNATE, PASSED}:
-        loss = Loss(WEIGHTS, _outweighed(decision, place))
+        stage = WEIGHTS if decision.error is None else REQUEST
+        loss = Loss(stage, _outweighed(decision, place))
     else:
         stage = {EXCLUDED: REQUEST, REFUSED: CLAIM}.get(host.outcome, host.filter)
         loss = Loss(stage, host.reason or "reason not computed")

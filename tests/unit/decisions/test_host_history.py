@@ -38,7 +38,9 @@ class Verdict(NamedTuple):
     reason: str = ""
 
 
-def decision(number=1, *, failed=False, source="placement", disabled=(), flavor="m1", **verdicts):
+def decision(
+    number=1, *, failed=False, source="placement", unanswered=False, disabled=(), flavor="m1", **verdicts
+):
     """A decision that names hosts with their verdicts; h-best is the best, others that passed follow."""
     found = list({"best": Verdict(CHOSEN), **verdicts}.items())
     names = [name for name, _ in found]
@@ -65,7 +67,7 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         flavor=RequestedFlavor(name=flavor),
         availability_zone="az1",
         error=Error("NoValidHost", "-") if failed else None,
-        candidates=CandidateOrigin(source=source, excluded=excluded),
+        candidates=CandidateOrigin(source=source, excluded=excluded, failed=unanswered),
         claims={"i": claims} if claims else {},
         why=Why(9, constraints=[DISABLED], failing=[Failing([0], len(disabled), list(disabled))])
         if disabled
@@ -110,7 +112,7 @@ def decision(number=1, *, failed=False, source="placement", disabled=(), flavor=
         ([decision(1, h=Verdict(CHOSEN))], []),
         (
             [decision(1, failed=True, h=Verdict(PASSED))],
-            [Loss("weights", "it passed, but the request failed")],
+            [Loss("request", "it passed, but the request failed")],
         ),
     ],
 )
@@ -126,6 +128,7 @@ def test_how_often_it_was_considered():
         decision(4, h=Verdict(REJECTED, 1, "-")),
         decision(5),
         decision(6, source="table", h=Verdict(PASSED)),
+        decision(7, failed=True, unanswered=True),
     ]
     for name in ("h", "h.domain"):
         found = history_of(made, name)
