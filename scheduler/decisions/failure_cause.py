@@ -86,8 +86,8 @@ def _cause(code: CauseCode, subject: str, words: str, remedy: str = "") -> Cause
 
 def _of_why(why: Why, decision: Decision) -> Iterator[Cause]:
     """Yield the constraint that hosts fail alone, if there is one; otherwise the smallest sets."""
-    if why.suitable and (lost := decision.refused_claims):
-        # Hosts that suit do not help if Placement refuses what the instance keeps on another one.
+    # Hosts that suit do not help if Placement refuses what the instance keeps on another one.
+    if (why.suitable or decision.candidates.source == "held") and (lost := decision.refused_claims):
         refused = count_text(len(lost), "claim was", "claims were")
         words = f"{refused} refused, the last on host {lost[-1].host}: {lost[-1].cause}"
         yield _cause(CauseCode.CLAIMS, lost[-1].host or "", words)

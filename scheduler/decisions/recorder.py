@@ -202,7 +202,7 @@ class DecisionRecorder:
         if not isinstance(error, NoValidHost):
             return
         wanted, summary = self._conf.berth.explain_no_valid_host, trace.decision.summary
-        if wanted in EXPLAIN_FULL and str(error).strip() not in summary:
+        if wanted in EXPLAIN_FULL and summary not in str(error):
             error.add_detail(summary)
         elif wanted == EXPLAIN_CODE and (cause := trace.decision.cause):
             error.add_detail(f"Cause: {cause.code}")

@@ -147,6 +147,7 @@ class Trace(DecisionObserver):
             self._note_claims(record)
         record.times["total"] = self._clock() - self._started
         if error is not None:
+            record.selections = ()  # what was chosen is released
             record.error = document.Error(type(error).__name__, mask_credentials(str(error)))
             record.pack(None if ranking is None else ranking.offered.table_rows)
             self._note_reasons(record.error, explain)

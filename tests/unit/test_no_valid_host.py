@@ -15,6 +15,7 @@ from scheduler.request import prefilters
 from scheduler.request.past import Past
 from scheduler.rpc.calls import Call
 from tests.builders import make_table, uuid_of
+from tests.support.clock import Clock
 from tests.unit import test_manager
 from tests.unit.selection.requests import group, host_with_candidate, make_spec
 from tests.unit.test_manager import ask, two_hosts
@@ -205,4 +206,34 @@ def test_the_exception_tells_it_only_if_an_option_allows_that(
     (decision,) = map(decode, world.manager.decisions.memory.latest_first())
     says_it_anyway = decision.summary in decision.error.text
     assert (decision.summary in caught.value.reason) is (wanted == "full" or says_it_anyway)
-    assert str(caught.value).count("No valid host was found.") == 1
+    for once in ("No valid host was found.", "No such host"):
+        assert str(caught.value).count(once) <= 1
+
+
+def test_the_refusal_of_what_an_instance_holds_is_the_cause(make_world):
+    world = make_world(two_hosts())
+    held = {uuid_of("h2"): {"resources": {"VCPU": 2, "MEMORY_MB": 512, "DISK_GB": 4}}}
+    world.placement.held, world.placement.refused_fences = {"i1": held}, [refusal(host="h2")]
+    with pytest.raises(NoValidHost):
+        ask(world, call=Call(past=Past.QUEUED))
+    (decision,) = map(decode, world.manager.decisions.memory.latest_first())
+    assert (decision.cause.code, decision.summary) == (
+        "claims",
+        "1 claim was refused, the last on host h2: no room",
+    )
+
+
+def test_what_a_request_that_fails_has_released_is_not_called_chosen(make_world):
+    clock = Clock(1000.0)
+    world = make_world(two_hosts(), clock=clock)
+
+    def end_late(request):
+        clock.now += 9999.0
+        return Written(Outcome.DONE)
+
+    world.placement.answer = end_late
+    with pytest.raises(NoValidHost):
+        ask(world)
+    (decision,) = map(decode, world.manager.decisions.memory.latest_first())
+    assert (decision.cause.code, decision.chosen) == ("late", [])
+    assert decision.hosts.outcome == ["passed", "passed"]
