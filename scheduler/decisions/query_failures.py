@@ -333,4 +333,5 @@ class Asking:
         for row, state in enumerate(having):
             nodes.set_state(row, state)
         reasons = Refusals(nodes, here, name, amount, np.zeros(len(having), np.int64)).reasons(here)
+        reasons.sort(key=lambda reason: -reason.hosts)  # those of some hosts are not counted
         return [msgspec.structs.replace(each, hosts=0) for each in reasons] if len(rows) > NAMED else reasons

@@ -10,7 +10,7 @@ from scheduler.decisions.constraints import RequestNames, parts_of, without
 from scheduler.decisions.document import Constraint, Reason
 from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure, KnownHosts
-from scheduler.decisions.query_failures import MirrorJudge, Refusals
+from scheduler.decisions.query_failures import Asking, MirrorJudge, Refusals
 from scheduler.decisions.words import failing_text
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
@@ -121,6 +121,23 @@ def test_an_amount_is_refused_by_a_limit(inventory, used, amount, reason):
 
 def test_a_class_that_a_host_lacks_is_absent():
     assert refusal_of(state("u"), "VCPU", 1) == Reason("no VCPU", 1, "absent")
+
+
+@pytest.mark.parametrize("count", [20, 21])
+def test_the_limit_of_most_hosts_comes_first_also_if_limits_of_the_first_hosts_alone_are_read(count):
+    hosts = [f"h{number}" for number in range(count)]
+    states = {host: state(host, VCPU=Inventory(16, max_unit=2)) for host in hosts}
+    states["h0"] = state("h0", used={"VCPU": 16}, VCPU=Inventory(16))
+    asked = query(resources="VCPU:4,MEMORY_MB:1")
+    table = make_table([make_host(host).set(uuid=host) for host in hosts])
+    answers = SimpleNamespace(
+        offer=lambda _text, _placed: (frozenset(hosts), False),
+        states=lambda uuids: {uuid: states[uuid] for uuid in uuids},
+    )
+    parts, found = parts_of(asked, NAMES), FailedConstraints(count)
+    Asking(KnownHosts(table, Failure(SimpleNamespace(), [asked])), answers, [parts]).ask(parts[:1], found)
+    (failing,) = found.why(str)[0].failing
+    assert [reason.text for reason in failing.first_reasons] == ["VCPU max_unit 2", "at most 0 VCPU free"]
 
 
 def test_traits_aggregates_and_amounts_are_judged_for_each_host():
