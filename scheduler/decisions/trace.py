@@ -139,6 +139,8 @@ class Trace(DecisionObserver):
         record, ranking = self.record, self._ranking
         if ranking is not None:
             self.mark("selection")
+            for each in ranking.judged:  # if a weigher or another filter has failed
+                self._note_filters(each)
             record.note_hosts(ranking.offered, ranking.narrowed)
             record.refused = list(ranking.refusals)
         else:

@@ -84,6 +84,7 @@ class Ranking:
         chain: The filters for them.
         number: The instance that is judged for, from 0; set before it is.
         filtered: What the filters did last.
+        judged: What they did since the observer was notified.
         hosts: The hosts that are left.
         scores: Their raw weights.
         placed: For each instance that has a host, the UUID of its compute node and what it takes.
@@ -117,7 +118,7 @@ class Ranking:
         if len(self.narrowed.hosts):
             self.narrowed.hosts.load(self.chain.needs | weighers.needs)
         self.number = 0
-        self._judged: list[Judged] = []  # since the observer was notified
+        self.judged: list[Judged] = []
         self.placed: dict[str, tuple[str, AllocationCandidate | None]] = {}
         self.refusals: dict[str, str] = {}
         self.request = request
@@ -160,7 +161,7 @@ class Ranking:
         # after a choice it is no first one, also for the first instance if its claim was refused
         index = max(self.number, int(bool(self.placed)))
         self.filtered = filtered = self.chain.run(self.hosts, index, changed)
-        self._judged.append(Judged(self.number, len(self.hosts), filtered))
+        self.judged.append(Judged(self.number, len(self.hosts), filtered))
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)
@@ -190,7 +191,7 @@ class Ranking:
         """Yield indices of the hosts in the order in which to try them, as ``_in_turn``."""
         totals = self.totals()
         order, noted = tee(descending(totals))
-        judged, self._judged = self._judged, []
+        judged, self.judged = self.judged, []
         self.observer.ranked(self, judged, totals, noted)
         if len(totals) and LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)

@@ -12,6 +12,7 @@ from scheduler.decisions import failed_constraints, record, rendering, trace
 from scheduler.decisions.decision_line import refused_line
 from scheduler.decisions.document import Place, decode, encode
 from scheduler.decisions.record import LARGEST_SPEC, NAMED
+from scheduler.errors import ComputeHostMetricNotFound
 from scheduler.filters import builtin, count_filters
 from scheduler.placement.outcomes import Outcome
 from scheduler.placement.writes import Written
@@ -97,28 +98,50 @@ def test_a_request_whose_hosts_are_held_names_none_of_the_pass_before():
     assert "failed" not in decision.milliseconds
 
 
-def test_the_hosts_of_a_request_that_a_filter_ends_by_an_error_are_named(monkeypatch):
-    def fail(_rule, _request):
-        raise ValueError("broken")
-
-    monkeypatch.setattr(count_filters.NumInstancesFilter, "prepare", fail)
+def ended(error, *args):
+    """The document of a decision that an error ends."""
     made = []
 
     def make(*args, **options):
         made.append(trace.Trace(*args, **options))
         return made[0]
 
+    with pytest.raises(error) as raised:
+        decide(*args, make=make)
+    made[0].finish(raised.value)
+    return made[0].decision
+
+
+def test_the_hosts_of_a_request_that_a_filter_ends_by_an_error_are_named(monkeypatch):
+    def fail(_rule, _request):
+        raise ValueError("broken")
+
+    monkeypatch.setattr(count_filters.NumInstancesFilter, "prepare", fail)
     hosts = [host_with_candidate(name) for name in ("h1", "h2", "h3")]
     request = SchedulingRequest.of(make_spec(instance_uuid="i", ignore_hosts=["h2"]), ["i"])
-    with pytest.raises(ValueError, match="broken") as raised:
-        decide(make_conf(enabled_filters=["NumInstancesFilter"]), hosts, request, make=make)
-    made[0].finish(raised.value)
-    decision = made[0].decision
+    decision = ended(ValueError, make_conf(enabled_filters=["NumInstancesFilter"]), hosts, request)
     assert (decision.candidates.known, decision.candidates.allowed) == (3, 2)
     assert list(zip(decision.hosts.host, decision.hosts.outcome, strict=True)) == [
         ("h1", "passed"), ("h3", "passed"), ("h2", "excluded by the request"),
     ]  # fmt: skip
     assert "selection" in decision.milliseconds
+
+
+def test_what_filters_did_is_noted_of_a_request_that_a_weigher_ends_by_an_error():
+    hosts = [
+        host_with_candidate("h1"),
+        host_with_candidate("h2"),
+        host_with_candidate("full").num_instances(99),
+    ]
+    request = SchedulingRequest.of(make_spec(instance_uuid="i"), ["i"])
+    conf = make_conf(enabled_filters=["NumInstancesFilter"], metrics__weight_setting=["load=1"])
+    decision = ended(ComputeHostMetricNotFound, conf, hosts, request)
+    assert [(step.filter, step.start, step.end) for step in decision.filters] == [
+        ("NumInstancesFilter", 3, 2)
+    ]
+    assert list(zip(decision.hosts.host, decision.hosts.outcome, strict=True)) == [
+        ("h1", "passed"), ("h2", "passed"), ("full", "rejected"),
+    ]  # fmt: skip
 
 
 class RefusedOnce(FakeClaims):
