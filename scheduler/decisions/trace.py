@@ -94,7 +94,7 @@ class Trace(DecisionObserver):
         self.mark("query")
 
     def answered(self, found: Candidates) -> None:
-        self._forget_pass()
+        self.forget_pass()
         self.sent_at, self._answer = found.sent_at, found
         self.record.candidates = document.CandidateOrigin(
             source="coalesced" if found.requests > 1 else "placement",
@@ -109,7 +109,7 @@ class Trace(DecisionObserver):
 
     def found(self, source: str, hosts: int, age: float = 0.0) -> None:
         """Note source, number and age in seconds of the hosts; see ``document.CandidateOrigin``."""
-        self._forget_pass()
+        self.forget_pass()
         self.record.candidates = document.CandidateOrigin(source=source, hosts=hosts, age=age)
         self.mark(source)
 
@@ -179,7 +179,7 @@ class Trace(DecisionObserver):
         record.unexplained = failure if explanation and explanation.why.incomplete else None
         self.mark("explanation")
 
-    def _forget_pass(self) -> None:
+    def forget_pass(self) -> None:
         """Forget a pass over hosts that another one follows: its hosts and filters decide nothing."""
         if self._ranking is not None or self.record.selections:
             self._ranking = None
@@ -188,7 +188,7 @@ class Trace(DecisionObserver):
     # -- called by the selection -----------------------------------------------------------------------------
 
     def begin(self, ranking: Ranking) -> None:
-        self._forget_pass()
+        self.forget_pass()
         self._ranking = ranking
 
     def ranked(

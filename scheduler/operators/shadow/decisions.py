@@ -274,6 +274,7 @@ class ShadowManager(SchedulerManager):
             return ()
         finally:
             self.hosts.pending.remove(request.instance_uuids)
+            trace.forget_pass()
         return trace.choices
 
     def _pending_on(self, table: HostTable) -> Mapping[str, Amounts]:

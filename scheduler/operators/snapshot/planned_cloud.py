@@ -357,6 +357,7 @@ class PlannedCloud:
         if explain or (error and explain is None):
             trace.finish(error, self.explainer.explain)
             decision.document = trace.decision
+        trace.forget_pass()  # its ranking refers to the trace
         return decision
 
     def ask(self, spec: objects.RequestSpec, uuid: str | None = None) -> Asked:

@@ -1,6 +1,7 @@
 """Explanations of requests without a host in clouds of hundreds of hosts, decided as a plan decides them."""
 
 from dataclasses import replace
+import gc
 import re
 
 from hypothesis import given, settings
@@ -21,6 +22,7 @@ from scheduler.filters.chain import FilterChain
 from scheduler.operators.explain.ticket import for_user
 from scheduler.placement.answer import Candidates
 from scheduler.request.scheduling_request import SchedulingRequest
+from scheduler.selection.ranking import Ranking
 from scheduler.workflow.decide import decide
 from tests.builders import CELL, uuid_of
 from tests.support.options import make_conf
@@ -133,6 +135,20 @@ def test_cells_that_the_instances_before_pin_are_used_on_all_hosts():
     )
     assert (decision.why.placed, decision.why.suitable, alone(decision)) == (8, 0, {"NUMATopologyFilter": 4})
     assert cause.code == CauseCode.NUMA
+
+
+@pytest.mark.parametrize("explain", [False, None, True])
+def test_a_planned_decision_leaves_no_ranking_to_the_garbage_collector(explain):
+    """With a snapshot of many hosts the collector runs rarely, and each ranking has arrays of all of them."""
+    cloud = MadeCloud(*(node(f"h{number}") for number in range(2)))
+    planned, (_, spec) = cloud.planned(), request(cloud, flavor())
+    gc.collect()
+    gc.disable()
+    try:
+        assert planned.decide(spec, [spec.instance_uuid], explain=explain).selections
+        assert not [each for each in gc.get_objects() if type(each) is Ranking]
+    finally:
+        gc.enable()
 
 
 class Failing(HostFilter):
