@@ -113,7 +113,7 @@ class FailureExplainer:
             why, sets = self._failed(known).why(known.host, known.cut)
         why.instances = len(failure.request.instance_uuids)
         why.number, why.placed = failure.number + 1, len(failure.placed)
-        why.notes, why.incomplete = known.notes, known.incomplete
+        why.notes, why.incomplete = list(dict.fromkeys(known.notes)), known.incomplete
         if OLD_MIRROR < (age := self.mirror.age()) < math.inf:
             why.notes.append(f"What hosts have in Placement is as of {age:.0f} s before")
         return Explanation(why, sets)

@@ -173,6 +173,17 @@ def test_a_filter_that_fails_is_named_and_nothing_is_left_to_ask():
     assert "3 hosts fail something that is not known and lack 9000 MEMORY_MB" in decision.cause.words
 
 
+def test_a_filter_that_fails_on_hosts_that_are_offered_and_on_others_is_named_once():
+    cloud = MadeCloud(node("down").down(), node("full"), enabled_filters=["ComputeFilter"])
+    cloud.put("i", "full", flavor(ram=8000))
+    _, spec = request(cloud, flavor())
+    planned = cloud.planned()
+    chain = planned._world.driver.chain
+    planned._world.driver.chain = FilterChain([*chain.filters, Failing(cloud.conf)])
+    decision = planned.decide(spec, [spec.instance_uuid], explain=True).document
+    assert decision.why.notes == ["Failing failed on hosts that it had to judge: ValueError"]
+
+
 class Asking:
     """An explainer of plans that explains first as when the request ends."""
 
