@@ -52,7 +52,7 @@ class KnownHosts:
     Attributes:
         answers: What Placement answers; None: neither it nor a database may be queried.
         offered: Which hosts were offered to the request; bool.
-        charged: How many instances of the request each host has; int64.
+        charged: Which hosts have instances of the request; bool.
         incomplete: Whether Placement, or a database, is still to be queried.
         notes: What was not looked at.
         cut: Constraints by name for which there may be more hosts that fail them alone.
@@ -66,17 +66,30 @@ class KnownHosts:
     cut: dict[str, bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.offered, self.charged = self.none(), np.zeros(len(self.table), np.int64)
+        self.offered = self.none()
         if self.failure.offered is not None:
             self.offered[self.failure.offered.table_rows] = True
-        for uuid, _ in self.failure.placed:
-            self.charged[self.table.row_of_uuid[uuid]] += 1
+        self.charged = self.among(uuid for uuid, _ in self.failure.placed)
 
     def __len__(self) -> int:
         return len(self.table)
 
     def host(self, row: int) -> str:
         return self.table.rows[row].host
+
+    def taken(self, name: str, amount: int) -> np.ndarray:
+        """Return how much of a resource class instances of the request take of each host; int64.
+
+        Args:
+            amount: What each takes if the request claims nothing.
+        """
+        taken = np.zeros(len(self), np.int64)
+        for uuid, candidate in self.failure.placed:
+            # dedicated CPUs on one host, and shared ones of the fallback query on another
+            own = {} if candidate is None else candidate.allocations.get(uuid, {})
+            default = amount if candidate is None else 0
+            taken[self.table.row_of_uuid[uuid]] += own.get("resources", {}).get(name, default)
+        return taken
 
     def none(self) -> np.ndarray:
         return np.zeros(len(self.table), bool)

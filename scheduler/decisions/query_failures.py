@@ -111,13 +111,13 @@ class MirrorJudge:
             self._note_unknown(parts, failed)
             failed.add(UNKNOWN, doubtful)
             self.doubtful |= doubtful
-        return failed.among(~known.offered | (known.charged > 0))
+        return failed.among(~known.offered | known.charged)
 
     def _judge(self, nodes: Nodes, part: Part, failed: FailedConstraints, doubtful: np.ndarray) -> None:
         """Note which hosts fail a part of a query; those that are not known fail nothing."""
         if part.kind is ConstraintKind.AMOUNT:
             name, amount = part.amounts[0]
-            refusals = Refusals(nodes, self._at, name, amount, self._known.charged)
+            refusals = Refusals(nodes, self._at, name, amount, self._known.taken(name, amount))
             refused, has_limits = refusals.mask, nodes.limits_known()[CLASSES.index(name), self._at]
             doubtful |= ~has_limits & ~refused & self._is_known
             failed.add(part.constraint, refused & self._is_known, refusals.reasons)
@@ -189,10 +189,10 @@ class Refusals:
         mask: Which hosts refuse it; bool, shape (hosts,).
     """
 
-    def __init__(self, nodes: Nodes, at: np.ndarray, name: str, amount: int, charged: np.ndarray) -> None:
+    def __init__(self, nodes: Nodes, at: np.ndarray, name: str, amount: int, taken: np.ndarray) -> None:
         number = CLASSES.index(name)
         self._name = name
-        capacity, used = nodes.capacity[number][at], nodes.used[number][at] + charged * amount
+        capacity, used = nodes.capacity[number][at], nodes.used[number][at] + taken
         step, least, most = (
             limits[number][at] for limits in (nodes.step_size, nodes.min_unit, nodes.max_unit)
         )

@@ -12,6 +12,7 @@ from scheduler.decisions.failed_constraints import FailedConstraints
 from scheduler.decisions.failure import Failure, KnownHosts
 from scheduler.decisions.query_failures import Asking, MirrorJudge, Refusals
 from scheduler.decisions.words import failing_text
+from scheduler.placement.answer import AllocationCandidate
 from scheduler.placement.mirror import Nodes
 from scheduler.placement.plain_query import CLASSES
 from scheduler.placement.providers import Inventory, ProviderState
@@ -73,23 +74,28 @@ def state(uuid, traits=(), aggregates=(), used=(), **inventories):
     return ProviderState(uuid, 1, inventories, dict(used), frozenset(traits), frozenset(aggregates))
 
 
-def judged(params, *states, charged=0):
+def judged(params, *states, placed=()):
     nodes = Nodes(one.uuid for one in states)
     for row, one in enumerate(states):
         nodes.set_state(row, one)
-    return judge_of(nodes, params, charged).failed()
+    return judge_of(nodes, params, placed).failed()
 
 
-def judge_of(nodes, params, charged=0):
+def judge_of(nodes, params, placed=()):
     """A judge of hosts of which the mirror has these nodes."""
     nodes.read_to[:] = 0.0
-    known = KnownHosts(make_table([make_host(uuid).set(uuid=uuid) for uuid in nodes.uuids]), Failure(None))
-    known.charged += charged
+    ranking = SimpleNamespace(number=len(placed), placed=dict(enumerate(placed)))
+    table = make_table([make_host(uuid).set(uuid=uuid) for uuid in nodes.uuids])
+    known = KnownHosts(table, Failure(None, ranking=ranking))
     mirror = SimpleNamespace(
         known_nodes=lambda aggregates, *, reads: nodes,
         reader=SimpleNamespace(full_nodes=frozenset(), unread_nodes=[]),
     )
     return MirrorJudge(known, [parts_of(query(**params), NAMES)], mirror)
+
+
+def candidate_of(uuid, **amounts):
+    return AllocationCandidate.of(uuid, (uuid,), {uuid: {"resources": amounts}}, {})
 
 
 def refusal_of(state, name, amount):
@@ -158,7 +164,11 @@ def test_traits_aggregates_and_amounts_are_judged_for_each_host():
 
 
 def test_what_instances_before_took_is_used():
-    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), charged=2)
+    """One took shared CPUs, by the fallback query, and another one dedicated CPUs."""
+    placed = [("u0", candidate_of("u0", VCPU=4)), ("u0", candidate_of("u0", PCPU=4))]
+    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), placed=placed)
+    assert found.why(str)[0].suitable == 1
+    found = judged({"resources": "VCPU:4"}, state("u0", VCPU=Inventory(8)), placed=[*placed, placed[0]])
     (each,) = found.why(str)[0].failing
     assert each.reasons == [[Reason("at most 0 VCPU free", 1, "free", 0)]]
 
