@@ -33,8 +33,8 @@ MOST_DECISIONS, MOST_BYTES = 1000, 64 * MIB
 #: Bytes of a file of the decision log.
 LARGEST_FILE = 64 * MIB
 
-#: Decisions whose explanations are to be completed: each keeps what its request saw. Of more the oldest stay
-#: incomplete.
+#: Decisions whose explanations are to be completed, and as many that questions name: each keeps what its
+#: request saw. Of more the oldest stay incomplete.
 MOST_INCOMPLETE = 16
 
 #: Seconds for which an operator's question waits for an explanation; then it is answered without.
@@ -116,8 +116,8 @@ class DecisionRecorder:
             return [kept for kept in self._incomplete if not name or kept.is_called(name)]
 
         with self._changed, waiting_for("the explanation of a decision"):
-            for kept in named():
-                kept.is_urgent |= bool(name)
+            for kept in named() if name else ():
+                kept.is_urgent |= sum(other.is_urgent for other in self._incomplete) < MOST_INCOMPLETE
             self._loop.wake()
             self._changed.wait_for(lambda: not named(), timeout)
 

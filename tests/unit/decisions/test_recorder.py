@@ -223,6 +223,22 @@ def test_the_decision_that_a_question_names_stays_however_many_follow(monkeypatc
     assert (one.completed, one.incomplete()) == (["a", "c", "d", "e"], ["b"])
 
 
+def test_of_too_many_decisions_that_questions_name_the_oldest_stay_incomplete_too(monkeypatch):
+    monkeypatch.setattr(recorder_module, "MOST_INCOMPLETE", 2)
+    one = Completed()
+    one.hold.clear()
+    one.recorder.start()
+    one.fail("a")
+    assert one.begun.wait(10)
+    for name in ("b", "c", "d", "e"):
+        one.fail(name)
+        one.recorder.complete_now(name, timeout=0.0)
+    one.hold.set()
+    one.recorder.complete_now(timeout=10.0)
+    one.recorder.stop(10.0)
+    assert (one.completed, one.incomplete()) == (["a", "b", "d", "e"], ["c"])
+
+
 def test_of_too_many_the_oldest_stay_incomplete_and_all_are_logged_once(monkeypatch, tmp_path):
     monkeypatch.setattr(recorder_module, "MOST_INCOMPLETE", 2)
     monkeypatch.setattr(recorder_module.BackgroundLoop, "start", lambda _loop: None)
