@@ -29,6 +29,7 @@ PLACEMENT, REQUEST, CLAIM, WEIGHTS = "Placement", "request", "claim", "weights"
 
 #: Why the decision does not say more.
 NOT_OFFERED = "Placement did not offer it"
+NOT_CONSIDERED = "it was not considered"
 NOT_NAMED = "not among the hosts that the decision names: not offered, or not among the best"
 
 
@@ -126,12 +127,16 @@ def _outweighed(decision: Decision, place: int) -> str:
 
 
 def _unexplained(decision: Decision, name: str) -> Unexplained:
-    reason = NOT_NAMED if decision.error is None else NOT_OFFERED
+    found = decision.candidates
+    # Placement offers hosts of all cells, also if only those of one are considered
+    reason = absent = NOT_OFFERED if found.hosts <= (found.known or 0) else NOT_CONSIDERED
+    if decision.error is None:
+        reason = NOT_NAMED
     if why := decision.why:
         for failing in why.failing:
             if name in failing.names:
                 constraints = " and ".join(constraint.words for constraint in why.of(failing))
-                reason = f"{NOT_OFFERED}: {constraints}"
+                reason = f"{absent}: {constraints}"
     latest = decision.request_id or decision.instances[0]
     flavor = str(decision.flavor.name or "")
     return Unexplained(reason, flavor, decision.availability_zone, 1, latest, decision.time)

@@ -154,6 +154,13 @@ def test_requests_that_do_not_tell_are_those_of_a_flavor_and_a_zone(failed, disa
     ]
 
 
+def test_a_host_of_another_cell_may_have_been_offered():
+    moved = decision(1, failed=True, disabled=["h"])
+    moved.candidates.hosts, moved.candidates.known = 4, 2
+    (one,) = history_of([moved], "h").unexplained
+    assert one.reason == "it was not considered: an enabled compute service"
+
+
 def test_what_workers_tell_is_one_history():
     made = [
         decision(1, h=Verdict(PASSED)),
