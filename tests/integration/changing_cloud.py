@@ -210,16 +210,14 @@ class Changes:
     def delete_by_put(self):
         """Delete an instance as nova does."""
         if instance := self._take_instance():
-            found = self.admin.read(f"/allocations/{instance}")
-            names = ("project_id", "user_id", "consumer_generation")
-            body = {"allocations": {}, **{name: found[name] for name in names}}
-            self.admin.call("PUT", f"/allocations/{instance}", body, allowed=(409,))
-            self.note("deleted by PUT", instance, "on", sorted(found["allocations"]))
+            self.note("deleted by PUT", instance, "on", sorted(self.admin.release(instance)))
 
     def delete_by_delete(self):
         """Delete an instance as after a failed build: no generation of a provider grows."""
         if instance := self._take_instance():
-            found = self.admin.release(instance)
+            path = f"/allocations/{instance}"
+            found = self.admin.read(path)["allocations"]
+            self.admin.call("DELETE", path, allowed=(404,))
             self.freed_by_delete |= {self.roots[each] for each in found if each in self.roots}
             self.note("deleted by DELETE", instance, "on", sorted(found))
 

@@ -170,9 +170,13 @@ class PlacementAdmin:
         return consumer
 
     def release(self, consumer: str) -> dict[str, Any]:
-        """Remove what a consumer holds, which raises no generation; return what it was, by provider."""
-        held: dict[str, Any] = self.read(f"/allocations/{consumer}")["allocations"]
-        self.call("DELETE", f"/allocations/{consumer}", allowed=(404,))
+        """Remove what a consumer holds, as nova does; return what it was, by provider."""
+        found = self.read(f"/allocations/{consumer}")
+        held: dict[str, Any] = found["allocations"]
+        if held:
+            names = ("project_id", "user_id", "consumer_generation")
+            body = {"allocations": {}, **{name: found[name] for name in names}}
+            self.call("PUT", f"/allocations/{consumer}", body, allowed=(409,))
         return held
 
 

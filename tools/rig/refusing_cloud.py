@@ -116,9 +116,9 @@ class RefusingCloud(DrawnCloud):
     def release(self, uuids: Sequence[str]) -> None:
         """Delete what instances hold in Placement, and let the scheduler know."""
         for instance in uuids:
-            # a deletion raises no generation
-            self.manager.parts.mirror.known.released(self.admin.release(instance))
+            self.admin.release(instance)
         self.manager.hosts.pending.remove(uuids)
+        self.read_again()
 
     def read_again(self) -> None:
         """Let the scheduler read what has changed in Placement."""
