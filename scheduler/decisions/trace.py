@@ -191,12 +191,10 @@ class Trace(DecisionObserver):
         self.forget_pass()
         self._ranking = ranking
 
-    def ranked(
-        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
-    ) -> None:
+    def ranked(self, ranking: Ranking, totals: np.ndarray, order: Iterator[int]) -> None:
         """Note what filters did, and the weights of the best hosts for the first instance."""
         record = self.record
-        for each in judged:
+        for each in ranking.judged:
             self._note_filters(each)
         if not ranking.number and record.best is None and len(totals):
             best = np.fromiter(islice(order, BEST), np.int64)

@@ -7,7 +7,7 @@ what the last choice touched is worked out again: its host, and all hosts if it 
 cells of the request, or if hosts have lost candidates that bear on others.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice, tee
 import random
 from typing import Any, NamedTuple
@@ -51,13 +51,10 @@ class DecisionObserver:
     def begin(self, ranking: "Ranking") -> None:
         """Note a ranking before filters judge its hosts; what was noted of an earlier one is void."""
 
-    def ranked(
-        self, ranking: "Ranking", judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
-    ) -> None:
+    def ranked(self, ranking: "Ranking", totals: np.ndarray, order: Iterator[int]) -> None:
         """Note what filters and weighers say, before hosts are tried for an instance.
 
         Args:
-            judged: What the filters did since the last call.
             totals: The total weights of the hosts that are left; float64, shape (hosts,).
             order: Yields the indices of these hosts, largest totals first; it sorts as it is read.
         """
@@ -191,8 +188,8 @@ class Ranking:
         """Yield indices of the hosts in the order in which to try them, as ``_in_turn``."""
         totals = self.totals()
         order, noted = tee(descending(totals))
-        judged, self.judged = self.judged, []
-        self.observer.ranked(self, judged, totals, noted)
+        self.observer.ranked(self, totals, noted)
+        self.judged = []
         if len(totals) and LOG.isEnabledFor(logging.DEBUG):
             self._log_best(totals)
         yield from map(ViewIndex, self._in_turn(totals, order))

@@ -32,7 +32,7 @@ from scheduler.request.instance_state import OVER
 from scheduler.request.scheduling_request import SchedulingRequest
 from scheduler.rpc.notifications import Notifications
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.ranking import Judged, Ranking
+from scheduler.selection.ranking import Ranking
 from scheduler.workflow.decide import decide, with_queries
 from scheduler.workflow.world import host_of_provider
 
@@ -171,10 +171,8 @@ class BestHosts(Trace):
         super().begin(ranking)
         self.table, self.choices = ranking.offered.table, []
 
-    def ranked(
-        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
-    ) -> None:
-        super().ranked(ranking, judged, totals, order)
+    def ranked(self, ranking: Ranking, totals: np.ndarray, order: Iterator[int]) -> None:
+        super().ranked(ranking, totals, order)
         hosts = ranking.hosts
         mapped = np.array([self._is_mapped(row.host) for row in hosts.rows], bool)
         rows, totals = hosts.table_rows[mapped], totals[mapped]

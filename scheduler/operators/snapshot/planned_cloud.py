@@ -40,7 +40,7 @@ from scheduler.selection.consume import consumed_amounts
 from scheduler.selection.driver import FilterDriver
 from scheduler.selection.headroom import Usages
 from scheduler.selection.mirrored_hosts import MirroredHosts
-from scheduler.selection.ranking import Judged, Ranking
+from scheduler.selection.ranking import Ranking
 from scheduler.selection.server_groups import ServerGroups
 from scheduler.workflow.decide import Offer, decide, offered, with_queries
 
@@ -129,9 +129,7 @@ class _Taken(Trace):
 class _Unnoted(_Taken):
     """Notes nothing of filters and weighers: for decisions without a document."""
 
-    def ranked(
-        self, ranking: Ranking, judged: Sequence[Judged], totals: np.ndarray, order: Iterator[int]
-    ) -> None: ...
+    def ranked(self, ranking: Ranking, totals: np.ndarray, order: Iterator[int]) -> None: ...
 
 
 # -- what decisions read ---------------------------------------------------------------------------------

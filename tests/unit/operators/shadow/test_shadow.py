@@ -27,7 +27,7 @@ from scheduler.operators.shadow.decisions import (
 from scheduler.operators.shadow.shadow import LONGEST_WAIT, MOST_WAITING, Compared, ComparisonFile, Shadow
 from scheduler.operators.shown.files import metrics_text
 from scheduler.placement.errors import PlacementSilent
-from scheduler.selection.ranking import Judged, Ranking, descending
+from scheduler.selection.ranking import Ranking, descending
 from scheduler.weights.scores import PreparedWeighers
 from tests.builders import make_host, make_table, make_view
 from tests.support import wire_examples
@@ -145,7 +145,7 @@ def best_of(view, totals, is_mapped):
     request = request_of(make_spec(instance_uuid="vm0"))
     best = BestHosts(request, 1, is_mapped)
     ranking = Ranking(PreparedChain(()), PreparedWeighers((), request), view, request, None)
-    best.ranked(ranking, [Judged(0, len(view), ranking.filtered)], totals, descending(totals))
+    best.ranked(ranking, totals, descending(totals))
     return best
 
 
