@@ -211,8 +211,8 @@ def _note_pass(known: KnownHosts, failed: FailedConstraints) -> None:
 
     Those that narrow what a host offers may not reject the same hosts if they judge again.
     """
-    ranking = known.failure.ranking
-    for step in () if ranking is None else ranking.filtered.steps:
+    filtered = known.failure.ranking.filtered if known.failure.ranking is not None else None
+    for step in filtered.steps if filtered else ():
         if step.judge is not None and not isinstance(step.judge, ServiceUp):
             _note_step(known, failed, step)
 

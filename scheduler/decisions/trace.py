@@ -19,12 +19,13 @@ from scheduler.decisions.explanation import Explanation
 from scheduler.decisions.failure import Failure
 from scheduler.decisions.failure_cause import is_unspecific
 from scheduler.decisions.record import NAMED, DecisionRecord, Names
+from scheduler.filters.chain import Filtered
 from scheduler.logs import mask_credentials
 from scheduler.objects import Selection
 from scheduler.placement.answer import Candidates
 from scheduler.request.query import Query
 from scheduler.request.scheduling_request import SchedulingRequest
-from scheduler.selection.ranking import DecisionObserver, Judged, Ranking
+from scheduler.selection.ranking import DecisionObserver, Ranking
 
 #: Hosts whose weights are kept.
 BEST = 10
@@ -127,7 +128,8 @@ class Trace(DecisionObserver):
         """
         if (ranking := self._ranking) is not None:
             ranking.narrowed.log()
-            ranking.filtered.log_empty(self.request.instance_uuids[ranking.number])
+            if ranking.filtered is not None:
+                ranking.filtered.log_empty(self.request.instance_uuids[ranking.number])
 
     def finish(self, error: BaseException | None, explain: Explain | None = None) -> None:
         """End the notes; of the hosts only those that the document names are kept.
@@ -139,8 +141,8 @@ class Trace(DecisionObserver):
         record, ranking = self.record, self._ranking
         if ranking is not None:
             self.mark("selection")
-            for each in ranking.judged:  # if a weigher or another filter has failed
-                self._note_filters(each)
+            for number, filtered in ranking.judged:  # if a weigher or another filter has failed
+                self._note_filters(number, filtered)
             record.note_hosts(ranking.offered, ranking.narrowed)
             record.refused = list(ranking.refusals)
         else:
@@ -194,29 +196,29 @@ class Trace(DecisionObserver):
     def ranked(self, ranking: Ranking, totals: np.ndarray, order: Iterator[int]) -> None:
         """Note what filters did, and the weights of the best hosts for the first instance."""
         record = self.record
-        for each in ranking.judged:
-            self._note_filters(each)
+        for number, filtered in ranking.judged:
+            self._note_filters(number, filtered)
         if not ranking.number and record.best is None and len(totals):
             best = np.fromiter(islice(order, BEST), np.int64)
             record.best, record.totals = ranking.hosts.rows_at(best), totals[best]
             record.weights = ranking.scores.weights(best)
 
-    def _note_filters(self, judged: Judged) -> None:
+    def _note_filters(self, number: int, filtered: Filtered) -> None:
         """Note the counts, and if a host is left why filters rejected some of the others."""
-        record, noted, filtered = self.record, self.record.filters, judged.filtered
-        uuid, left, is_first = self.request.instance_uuids[judged.number], len(filtered.hosts), not noted
+        record, noted, steps = self.record, self.record.filters, filtered.steps
+        uuid, left, is_first = self.request.instance_uuids[number], len(filtered.hosts), not noted
         del noted[MOST_STEPS:]
         if is_first:
             record.passed = left
-        if left == judged.hosts:
+        if not steps or left == len(steps[0].hosts):
             if is_first:
                 noted += [
                     document.FilterStep(uuid, step.filter.name, left, left, step.judge is not None)
-                    for step in filtered.steps
+                    for step in steps
                 ]
             return
-        counts = [*(len(step.hosts) for step in filtered.steps), left]
-        for step, (start, end) in zip(filtered.steps, pairwise(counts), strict=True):
+        counts = [*(len(step.hosts) for step in steps), left]
+        for step, (start, end) in zip(steps, pairwise(counts), strict=True):
             if end < start or is_first:
                 noted.append(document.FilterStep(uuid, step.filter.name, start, end, step.judge is not None))
             if end < start:

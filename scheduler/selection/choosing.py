@@ -102,14 +102,14 @@ class Choosing:
         """Take what was planned last off the view, for the instances that follow."""
         if self._planned is None:
             return
-        number, index, candidate = self._planned
+        _, index, candidate = self._planned
         self._planned, self._last = None, index
         if LOG.isEnabledFor(logging.DEBUG):
             LOG.debug("Selected host: %s", repr(self._ranking.hosts.host(index)))
         note_providers(self._request, candidate)
         hosts = self._ranking.hosts
         consume(hosts, index, self._request, self._fitter)
-        self._ranking.observer.consumed(number, hosts, index, candidate)
+        self._ranking.observer.consumed(hosts, index, candidate)
 
     def _with_alternates(self, chosen: Sequence[Selection], at_most: int) -> Selections:
         """Add alternates: for one instance in the order seen before its claim, else judged once more.

@@ -150,7 +150,7 @@ class HostClaiming:
         project = read(self._ranking.request.spec, "project_id")
         for uuid in planned.keys() - refused:
             self._ranking.hosts.reservations.grant(uuid, project)
-        for uuid in refused:
+        for uuid in refused:  # all of them, before one ends the request
             self._ranking.placed.pop(uuid, None)
             if cause := results[uuid].cause:  # others were not sent
                 self._ranking.refusals[planned[uuid].candidate.root] = cause

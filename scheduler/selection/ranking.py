@@ -10,7 +10,7 @@ cells of the request, or if hosts have lost candidates that bear on others.
 from collections.abc import Iterator
 from itertools import chain, islice, tee
 import random
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from oslo_log import log as logging
@@ -33,14 +33,6 @@ SHOWN = 20
 HEAD = 32
 
 
-class Judged(NamedTuple):
-    """What the filters did with so many hosts for an instance of the request."""
-
-    number: int
-    hosts: int
-    filtered: Filtered
-
-
 class DecisionObserver:
     """Is notified of a decision, on the thread that decides; the base of observers ignores everything.
 
@@ -59,10 +51,8 @@ class DecisionObserver:
             order: Yields the indices of these hosts, largest totals first; it sorts as it is read.
         """
 
-    def consumed(
-        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
-    ) -> None:
-        """Note that a host was chosen for instance ``number``, and what the instance takes was charged.
+    def consumed(self, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None) -> None:
+        """Note that a host was chosen for an instance, and what the instance takes was charged.
 
         Args:
             candidate: What the instance claims; None: the request claims nothing.
@@ -80,8 +70,8 @@ class Ranking:
         narrowed: Those that the request itself allows, with what it has consumed of them.
         chain: The filters for them.
         number: The instance that is judged for, from 0; set before it is.
-        filtered: What the filters did last.
-        judged: What they did since the observer was notified.
+        filtered: What the filters did last; None if one has failed before.
+        judged: What they did for which instance since the observer was notified.
         hosts: The hosts that are left.
         scores: Their raw weights.
         placed: For each instance that has a host, the UUID of its compute node and what it takes.
@@ -115,7 +105,8 @@ class Ranking:
         if len(self.narrowed.hosts):
             self.narrowed.hosts.load(self.chain.needs | weighers.needs)
         self.number = 0
-        self.judged: list[Judged] = []
+        self.filtered: Filtered | None = None
+        self.judged: list[tuple[int, Filtered]] = []
         self.placed: dict[str, tuple[str, AllocationCandidate | None]] = {}
         self.refusals: dict[str, str] = {}
         self.request = request
@@ -124,7 +115,6 @@ class Ranking:
         self._carried = carried_state(request.progress.guest)
         self._refused: set[ViewPosition] = set()
         self.hosts = self.narrowed.hosts
-        self.filtered = Filtered(self.hosts, np.arange(len(self.hosts)))
         observer.begin(self)  # a filter may fail
         self._filter(None)
         self.scores = weighers.scores(self.hosts)
@@ -158,7 +148,7 @@ class Ranking:
         # after a choice it is no first one, also for the first instance if its claim was refused
         index = max(self.number, int(bool(self.placed)))
         self.filtered = filtered = self.chain.run(self.hosts, index, changed)
-        self.judged.append(Judged(self.number, len(self.hosts), filtered))
+        self.judged.append((self.number, filtered))
         self.hosts = filtered.hosts
         self._settled = self._offered().items() <= offered.items()
         self._log_filtered(filtered)

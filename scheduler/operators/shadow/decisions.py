@@ -182,10 +182,7 @@ class BestHosts(Trace):
         ranked[rows[totals >= totals[best].min(initial=np.inf) - EQUAL]] = True
         self._ranked = rows[best], totals[best], np.packbits(ranked)
 
-    def consumed(
-        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
-    ) -> None:
-        super().consumed(number, hosts, index, candidate)
+    def consumed(self, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None) -> None:
         self.choices.append(Choice(hosts.row(index).uuid, *self._ranked))
 
 

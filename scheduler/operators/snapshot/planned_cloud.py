@@ -110,10 +110,7 @@ class _Taken(Trace):
         self._is_fitted = bool(request.guest or request.pci_requests)
         self.chosen: list[TakenHost] = []
 
-    def consumed(
-        self, number: int, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None
-    ) -> None:
-        super().consumed(number, hosts, index, candidate)
+    def consumed(self, hosts: HostView, index: ViewIndex, candidate: AllocationCandidate | None) -> None:
         candidate = candidate or next(iter(hosts.candidates(index)), None)
         if candidate is None:  # of a rebuild, which stays where it is
             return

@@ -155,7 +155,7 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
     totals[[5, 7]] = 3, 2
     totals[-1] = 0
     best = best_of(view, totals, lambda _host: True)
-    best.consumed(0, view, 5, None)
+    best.consumed(view, 5, None)
     (chosen,) = best.choices
     assert chosen.node == view.row(5).uuid
     heavier = {row: chosen.heavier(row) for row in (5, 7, 9, MOST_RANKED + 1)}
@@ -171,7 +171,7 @@ def test_of_hosts_beyond_those_kept_only_the_equal_ones_are_known():
 def test_a_host_that_berth_never_chooses_is_none_of_its_best():
     view = make_view([make_host(name) for name in ("h1", "h2", "unmapped")])
     best = best_of(view, np.array([1.0, 1.0, 2.0]), lambda host: host != "unmapped")
-    best.consumed(0, view, 0, None)
+    best.consumed(view, 0, None)
     decision = ShadowDecision("req-1", ["vm0"], view.table, choices=best.choices)
     verdicts = [compare(decision, {"vm0": row.uuid}) for row in view.rows]
     assert verdicts == [ShadowVerdict.SAME, ShadowVerdict.EQUAL, ShadowVerdict.OTHER]
