@@ -133,6 +133,18 @@ class Completed:
             with contextlib.suppress(NoValidHost), self.recorder.recording(self.recorder.begin(request)):
                 raise NoValidHost(NOT_ENOUGH)
 
+    def hold_at(self, name):
+        """Let the request of an instance fail, and its completion wait."""
+        self.hold.clear()
+        self.recorder.start()
+        self.fail(name)
+        assert self.begun.wait(10)
+
+    def go_on_to_the_end(self):
+        self.hold.set()
+        self.recorder.complete_now(timeout=10.0)
+        self.recorder.stop(10.0)
+
     def incomplete(self):
         """The instances of decisions whose documents are incomplete, the oldest first."""
         kept = list(map(decode, self.recorder.memory.latest_first()))
@@ -191,10 +203,7 @@ def test_a_question_completes_the_decision_that_it_names_first():
 
 def test_a_question_waits_for_the_completion_in_progress_and_goes_before_others():
     one = Completed()
-    one.hold.clear()
-    one.recorder.start()
-    one.fail("a")
-    assert one.begun.wait(10)
+    one.hold_at("a")
     one.fail("b", "c")
     one.recorder.complete_now("a", timeout=0.0)
     one.recorder.complete_now("c", timeout=0.0)
@@ -210,32 +219,22 @@ def test_a_question_waits_for_the_completion_in_progress_and_goes_before_others(
 def test_the_decision_that_a_question_names_stays_however_many_follow(monkeypatch):
     monkeypatch.setattr(recorder_module, "MOST_INCOMPLETE", 2)
     one = Completed()
-    one.hold.clear()
-    one.recorder.start()
-    one.fail("a")
-    assert one.begun.wait(10)
+    one.hold_at("a")
     one.fail("b", "c")
     one.recorder.complete_now("c", timeout=0.0)
     one.fail("d", "e")
-    one.hold.set()
-    one.recorder.complete_now(timeout=10.0)
-    one.recorder.stop(10.0)
+    one.go_on_to_the_end()
     assert (one.completed, one.incomplete()) == (["a", "c", "d", "e"], ["b"])
 
 
 def test_of_too_many_decisions_that_questions_name_the_oldest_stay_incomplete_too(monkeypatch):
     monkeypatch.setattr(recorder_module, "MOST_INCOMPLETE", 2)
     one = Completed()
-    one.hold.clear()
-    one.recorder.start()
-    one.fail("a")
-    assert one.begun.wait(10)
+    one.hold_at("a")
     for name in ("b", "c", "d", "e"):
         one.fail(name)
         one.recorder.complete_now(name, timeout=0.0)
-    one.hold.set()
-    one.recorder.complete_now(timeout=10.0)
-    one.recorder.stop(10.0)
+    one.go_on_to_the_end()
     assert (one.completed, one.incomplete()) == (["a", "b", "d", "e"], ["c"])
 
 
